@@ -47,21 +47,30 @@ pub fn trace(data: &[u8]) -> bool {
 fn messages(text: &str) -> Option<Vec<(u64, u64, Option<Tag>)>> {
     let lines = text.strip_prefix('\u{feff}').unwrap_or(text).split('\n').map(str::trim);
     let mut lines = lines.filter(|line| !line.is_empty() && !line.starts_with('#')).peekable();
-    let is_head = |line: &&str| !line.starts_with(|c: char| c.is_ascii_digit() || c == '.' || c == '-');
-    let head: Vec<&str> = match lines.next_if(is_head) {
-        Some(head) => head.split(',').map(str::trim).collect(),
-        None => vec!["time", "size"],
+    let numeric = |field: &String| field.starts_with(|c: char| c.is_ascii_digit() || c == '.' || c == '-');
+    let head = match lines.next_if(|line| !fields(line).first().is_some_and(numeric)) {
+        Some(head) => fields(head),
+        None => vec!["time".to_owned(), "size".to_owned()],
     };
-    let column = |names: &[&str]| head.iter().position(|name| names.contains(name));
-    let (time, behind_second) = match column(&["time", "start_s"]) {
-        Some(time) => (time, 0),
-        None => (column(&["start_ps"])?, 12),
-    };
+    let column = |names: &[&str]| head.iter().position(|name| names.contains(&name.as_str()));
+    let times = [
+        (["time", "time_s", "start_s"], 0),
+        (["time_ms", "start_ms", ""], 3),
+        (["time_us", "start_us", ""], 6),
+        (["time_ns", "start_ns", ""], 9),
+        (["time_ps", "start_ps", ""], 12),
+    ];
+    let is_time = |name: &String| !name.is_empty() && times.iter().any(|(names, _)| names.contains(&name.as_str()));
+    if head.iter().filter(|name| is_time(name)).count() != 1 {
+        return None;
+    }
+    let time = head.iter().position(is_time)?;
+    let (_, behind_second) = times.iter().find(|(names, _)| names.contains(&head[time].as_str()))?;
     let (size, service) = (column(&["size", "bytes"])?, column(&["service"]));
     let mut messages = Vec::new();
     for line in lines {
-        let fields: Vec<&str> = line.split(',').map(str::trim).collect();
-        let name = service.and_then(|service| fields.get(service).copied()).filter(|name| !name.is_empty());
+        let fields = fields(line);
+        let name = service.and_then(|service| fields.get(service)).filter(|name| !name.is_empty());
         let at = nanos(fields.get(time)?, 9 - behind_second)?;
         let tag = match name {
             Some(name) => Some(tag(name)?),
@@ -70,6 +79,28 @@ fn messages(text: &str) -> Option<Vec<(u64, u64, Option<Tag>)>> {
         messages.push((at, fields.get(size)?.parse().ok().filter(|bytes| *bytes > 0)?, tag));
     }
     Some(messages)
+}
+
+/// The fields of a line, character by character. A quote counts where a field starts; inside, two are one.
+fn fields(line: &str) -> Vec<String> {
+    let (mut fields, mut field, mut quoted, mut starts) = (Vec::new(), String::new(), false, true);
+    let mut characters = line.chars().peekable();
+    while let Some(character) = characters.next() {
+        match character {
+            '"' if quoted && characters.next_if_eq(&'"').is_some() => field.push('"'),
+            '"' if quoted => quoted = false,
+            '"' if starts => quoted = true,
+            ',' if !quoted => {
+                fields.push(std::mem::take(&mut field).trim().to_owned());
+                starts = true;
+                continue;
+            }
+            other => field.push(other),
+        }
+        starts = false;
+    }
+    fields.push(field.trim().to_owned());
+    fields
 }
 
 /// A decimal number with its point moved `places` to the right, cut to an integer.

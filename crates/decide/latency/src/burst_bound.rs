@@ -16,7 +16,8 @@
 //! Worked example (Parley Table 3): C = 10 Gb/s, convergence within 15 iterations of 500 µs, so σ =
 //! 9.375 MB (7.5 ms at C). A message of 200 kB (0.16 ms at C) at a load of a half: (7.5 + 0.16) /
 //! 0.5 = 15.32 ms. To keep it within 20 ms, 1 − ρ must be at least 7.66 / 20: a load of up to 61.7
-//! %.
+//! %. That load keeps the target at 10 Gb/s, with 6.17 Gb/s of traffic; 7.5 Gb/s of traffic keep 25 ms
+//! from (1.6 Mbit + 7.5 Gb/s · 25 ms) / (25 − 7.5 ms) = 10.81 Gb/s on.
 //!
 //! # Buffer
 //!
@@ -37,7 +38,8 @@
 //!   limiter, which the bound does not include.
 //! - One queue. On a path of several, each adds its own, and bursts grow from hop to hop.
 //! - If congestion control needs a fixed time to converge, σ grows with C: no capacity brings the
-//!   bound below `convergence / (1 − ρ)`, and [`BurstBound::smallest_capacity`] reports it.
+//!   bound below `convergence / (1 − ρ)`, and [`BurstBound::smallest_capacity_at`] reports it. For a
+//!   given traffic ρ falls as C grows, so there the limit is the convergence itself.
 //! - σ is an observed or assumed burst, not a proven one. Table 3 takes 15 iterations, although
 //!   Parley §6.3 states that the worst case is within 30; with these its first bound would be 17.8
 //!   ms, not 9.0.
@@ -48,13 +50,15 @@
 //! 0.75.
 
 use crate::error::{LatencyError, finite};
-use crate::idle_time::IdleTime;
+use crate::idle_time::{IdleTime, load_on_the_largest};
 use weir_units::Load;
 use weir_units::{Bandwidth, Bytes, Duration};
 
 /// Billionths of a nanosecond in a second times bits in a byte: what `byte / (bit/s)` is in
 /// billionths of a nanosecond.
 const BILLIONTHS_FOR_BYTE_AT_1_BPS: u128 = 8_000_000_000_000_000_000;
+/// Nanoseconds in a second times bits in a byte: what `byte / (bit/s)` is in nanoseconds.
+const NANOS_FOR_BYTE_AT_1_BPS: u128 = 8_000_000_000;
 /// Billionths of a nanosecond in a nanosecond.
 const BILLIONTHS_IN_NANO: u128 = 1_000_000_000;
 
@@ -113,13 +117,13 @@ impl BurstBound {
         self.idle_time(capacity)?.largest_load(target)
     }
 
-    /// The lowest capacity at which, under `load`, the message finishes within `target` in every
-    /// case.
+    /// The lowest capacity at which the message finishes within `target` in every case, if `load` is
+    /// the load on that capacity.
     ///
     /// # Errors
     /// [`LatencyError::NoCapacity`] if convergence alone takes longer, or [`Bandwidth::MAX`] is too
     /// slow.
-    pub fn smallest_capacity(&self, load: Load, target: Duration) -> Result<Bandwidth, LatencyError> {
+    pub fn smallest_capacity_at(&self, load: Load, target: Duration) -> Result<Bandwidth, LatencyError> {
         // Both parts of the burst must fit: t + Z/C ≤ target(1 − ρ) and (shapers + Z)/C ≤ target(1
         // − ρ).
         let room = u128::from(target.nanos()) * u128::from(load.headroom());
@@ -130,6 +134,31 @@ impl BurstBound {
             Some(bps) if bps <= Bandwidth::MAX.bps().into() => Ok(Bandwidth::from_bps((bps as u64).max(1))),
             _ => {
                 let least = self.completion_time(Bandwidth::MAX, load)?;
+                Err(LatencyError::NoCapacity { target, least })
+            }
+        }
+    }
+
+    /// The lowest capacity at which the message finishes within `target` in every case, if the load on
+    /// it is traffic of this rate. Unlike a load, traffic does not grow with the capacity: one exists for
+    /// every target above the convergence.
+    ///
+    /// # Errors
+    /// [`LatencyError::NoCapacity`] if convergence alone takes the target, or [`Bandwidth::MAX`] is too
+    /// slow; [`LatencyError::OutOfRange`] if that cannot carry the traffic.
+    pub fn smallest_capacity_for(&self, traffic: Bandwidth, target: Duration) -> Result<Bandwidth, LatencyError> {
+        // σ(C) + Z ≤ target (C − traffic) for both parts of the burst, t the convergence: Z + traffic ·
+        // target ≤ C (target − t) and shapers + Z ≤ (C − traffic) target.
+        let (traffic_bps, nanos) = (u128::from(traffic.bps()), u128::from(target.nanos()));
+        let converging = || {
+            let work = (u128::from(self.message.get()) * NANOS_FOR_BYTE_AT_1_BPS).checked_add(traffic_bps * nanos)?;
+            least_bps(work, nanos.checked_sub(self.burst.convergence.nanos().into())?)
+        };
+        let bursting = || Some(traffic_bps + least_bps(self.burst_work(), nanos * BILLIONTHS_IN_NANO)?);
+        match converging().zip(bursting()).map(|(one, other)| one.max(other)) {
+            Some(bps) if bps <= Bandwidth::MAX.bps().into() => Ok(Bandwidth::from_bps((bps as u64).max(1))),
+            _ => {
+                let least = self.completion_time(Bandwidth::MAX, load_on_the_largest(traffic)?)?;
                 Err(LatencyError::NoCapacity { target, least })
             }
         }
@@ -242,14 +271,34 @@ mod tests {
     fn inverses_keep_the_target() {
         let target = Duration::from_millis(20);
         assert_eq!(A.largest_load(TEN_GBPS, target), Ok(Load::from_fraction(0.617).expect("a load")));
-        assert_eq!(A.smallest_capacity(load(0.5), target), Ok(Bandwidth::from_mbps(640)));
+        assert_eq!(A.smallest_capacity_at(load(0.5), target), Ok(Bandwidth::from_mbps(640)));
         let least = Duration::from_nanos(37_500_001);
-        assert_eq!(A.smallest_capacity(load(0.8), target), Err(LatencyError::NoCapacity { target, least }));
+        assert_eq!(A.smallest_capacity_at(load(0.8), target), Err(LatencyError::NoCapacity { target, least }));
         // A burst of fixed size shrinks in time as the capacity grows: 1.2 MB in 20 ms · 0.2 is 2.4
         // Gb/s.
         let fixed = BurstBound { burst: Burst::from_bytes(Bytes::new(1_000_000)), ..A };
-        assert_eq!(fixed.smallest_capacity(load(0.8), target), Ok(Bandwidth::from_mbps(2_400)));
+        assert_eq!(fixed.smallest_capacity_at(load(0.8), target), Ok(Bandwidth::from_mbps(2_400)));
         assert_eq!(fixed.completion_time(Bandwidth::from_mbps(2_400), load(0.8)), Ok(target));
+        // For 2 Gb/s of traffic: 2 Gb/s + 9.6 Mbit / 20 ms.
+        assert_eq!(fixed.smallest_capacity_for(Bandwidth::from_gbps(2), target), Ok(Bandwidth::from_mbps(2_480)));
+    }
+
+    /// 7.5 Gb/s of traffic within 25 ms: (1.6 Mbit + 187.5 Mbit) / 17.5 ms = 10.805714… Gb/s, although no capacity
+    /// keeps 25 ms at a load of 75 % (7.5 ms / 0.25 = 30 ms). At 10 Gb/s it takes 30.64 ms.
+    #[test]
+    fn capacity_for_a_traffic_is_not_that_for_a_load() {
+        let (traffic, target) = (Bandwidth::from_mbps(7_500), Duration::from_millis(25));
+        assert_eq!(A.smallest_capacity_for(traffic, target), Ok(Bandwidth::from_bps(10_805_714_286)));
+        assert!(matches!(A.smallest_capacity_at(load(0.75), target), Err(LatencyError::NoCapacity { .. })));
+        // A target of the convergence, or less, is kept by no capacity.
+        for nanos in [0, 7_499_999, 7_500_000] {
+            let target = Duration::from_nanos(nanos);
+            let refused = A.smallest_capacity_for(traffic, target);
+            assert!(matches!(refused, Err(LatencyError::NoCapacity { least, .. }) if least > target), "{refused:?}");
+        }
+        for traffic in [Bandwidth::MAX, Bandwidth::UNLIMITED] {
+            assert_eq!(A.smallest_capacity_for(traffic, target), Err(LatencyError::OutOfRange));
+        }
     }
 
     #[test]
@@ -268,8 +317,8 @@ mod tests {
         let huge = BurstBound { burst: Burst::from_bytes(Bytes::new(u64::MAX)), message: Bytes::new(u64::MAX) };
         assert_eq!(huge.completion_time(Bandwidth::from_bps(1), load(0.5)), Err(LatencyError::OutOfRange));
         assert!(huge.completion_time(Bandwidth::MAX, load(0.5)).is_ok());
-        let text = A.smallest_capacity(load(0.5), target).unwrap_err().to_string();
-        assert_eq!(text, "no capacity keeps 7 ms at this load: even 1000000 Tb/s needs 15.000001 ms");
+        let text = A.smallest_capacity_at(load(0.5), target).unwrap_err().to_string();
+        assert_eq!(text, "no capacity keeps 7 ms under this load: even 1000000 Tb/s needs 15.000001 ms");
     }
 
     /// Table 3's burst and message A: 9.375 MB and 200 kB; at 1 Gb/s a tenth of the burst. σ is
@@ -293,7 +342,8 @@ mod tests {
             nothing.largest_load(TEN_GBPS, Duration::from_secs(1)),
             Ok(Load::from_billionths(999_999_999).expect("a load"))
         );
-        assert_eq!(nothing.smallest_capacity(load(0.5), Duration::ZERO), Ok(Bandwidth::from_bps(1)));
+        assert_eq!(nothing.smallest_capacity_at(load(0.5), Duration::ZERO), Ok(Bandwidth::from_bps(1)));
+        assert_eq!(nothing.smallest_capacity_for(Bandwidth::ZERO, Duration::ZERO), Ok(Bandwidth::from_bps(1)));
     }
 
     fn bounds() -> impl Strategy<Value = BurstBound> {
@@ -363,18 +413,50 @@ mod tests {
             if let Ok(more) = Load::from_billionths(largest.billionths() + 1) {
                 prop_assert!(bound.completion_time(capacity, more).unwrap() > target);
             }
-            let smallest = bound.smallest_capacity(load, target).unwrap();
+            let smallest = bound.smallest_capacity_at(load, target).unwrap();
             prop_assert!(smallest <= capacity && bound.completion_time(smallest, load).unwrap() == target);
             if smallest.bps() > 1 {
                 let less = Bandwidth::from_bps(smallest.bps() - 1);
                 prop_assert!(bound.completion_time(less, load).map_or(true, |time| time > target));
             }
         }
+        /// The capacity for a traffic keeps the target under it, and one bit/s less does not, whatever
+        /// billionth the load is rounded to. No more is needed than where the same load kept the target.
+        #[test]
+        fn capacity_for_a_traffic_is_the_smallest(
+            bound in bounds(), bps in 1_000_000u64..1 << 40, rho in 1u32..1_000_000_000, nanos in 1u64..1 << 40,
+        ) {
+            prop_assume!(bound.message > Bytes::ZERO);
+            let (traffic, target) = (Bandwidth::from_bps(bps), Duration::from_nanos(nanos));
+            let on = |capacity: u64| u128::from(bps) * 1_000_000_000 / u128::from(capacity);
+            let time = |capacity: u64, billionths: u128| {
+                let load = Load::from_billionths(billionths as u32).ok();
+                load.and_then(|load| bound.completion_time(Bandwidth::from_bps(capacity), load).ok())
+            };
+            match bound.smallest_capacity_for(traffic, target) {
+                Ok(smallest) => {
+                    let smallest = smallest.bps();
+                    prop_assert!(smallest > bps);
+                    if let Some(time) = time(smallest, on(smallest)) {
+                        prop_assert!(time <= target);
+                    }
+                    if let Some(time) = time(smallest - 1, on(smallest - 1) + 1) {
+                        prop_assert!(time > target);
+                    }
+                }
+                Err(LatencyError::NoCapacity { least, .. }) => prop_assert!(least > target),
+                Err(other) => prop_assert!(false, "{other}"),
+            }
+            if let Ok(kept) = bound.completion_time(traffic, Load::from_billionths(rho).unwrap()) {
+                let same = Bandwidth::from_bps((u128::from(bps) * u128::from(rho) / 1_000_000_000) as u64);
+                prop_assert!(bound.smallest_capacity_for(same, kept).unwrap() <= traffic);
+            }
+        }
         /// For any target, a result keeps it and a refusal names a time beyond it.
         #[test]
         fn any_target(bound in bounds(), rho in 1u32..1_000_000_000, nanos in 0u64..1 << 40) {
             let (load, target) = (Load::from_billionths(rho).unwrap(), Duration::from_nanos(nanos));
-            match bound.smallest_capacity(load, target) {
+            match bound.smallest_capacity_at(load, target) {
                 Ok(capacity) => prop_assert!(bound.completion_time(capacity, load).unwrap() <= target),
                 Err(LatencyError::NoCapacity { least, .. }) => prop_assert!(least > target),
                 Err(other) => prop_assert!(false, "{other}"),

@@ -23,9 +23,9 @@ pub enum LatencyError {
         /// The completion time at an idle queue.
         least: Duration,
     },
-    /// The target cannot be kept at this load with any capacity. `least` is the time at the largest
+    /// The target cannot be kept under this load or traffic with any capacity. `least` is the time at the largest
     /// one; for the burst bound it is almost only the convergence of congestion control.
-    #[error("no capacity keeps {target} at this load: even {} needs {least}", Bandwidth::MAX)]
+    #[error("no capacity keeps {target} under this load: even {} needs {least}", Bandwidth::MAX)]
     NoCapacity {
         /// The completion time to keep.
         target: Duration,

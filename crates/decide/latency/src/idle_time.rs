@@ -8,7 +8,7 @@
 //! Source: Parley §2.1 and §4.
 
 use crate::error::LatencyError;
-use weir_units::{BILLION, Duration, Load, Quantile};
+use weir_units::{BILLION, Bandwidth, Duration, Load, Quantile};
 
 /// ln(1/(1 − p)): the quantile of an exponential distribution in mean times, in billionths and
 /// rounded up. At least 1, and below 21 billion since 1 − p is at least a billionth.
@@ -46,6 +46,16 @@ impl IdleTime {
             _ => Err(no_load()),
         }
     }
+}
+
+/// The load of traffic on [`Bandwidth::MAX`], rounded up to a billionth.
+///
+/// # Errors
+/// [`LatencyError::OutOfRange`] if that capacity cannot carry it.
+pub(crate) fn load_on_the_largest(traffic: Bandwidth) -> Result<Load, LatencyError> {
+    let billionths = (u128::from(traffic.bps()) * u128::from(BILLION)).div_ceil(Bandwidth::MAX.bps().into()).max(1);
+    let load = u32::try_from(billionths).ok().and_then(|billionths| Load::from_billionths(billionths).ok());
+    load.ok_or(LatencyError::OutOfRange)
 }
 
 fn nanos(nanos: u128) -> Result<Duration, LatencyError> {

@@ -19,13 +19,15 @@
 //! assumption holds, and [`retransmission`] what a loss adds otherwise.
 //!
 //! The formulas have the same shape: a time at an idle queue, multiplied by `1/(1 − ρ)` for the
-//! load `ρ`. So all have the same three methods, and the results agree exactly:
+//! load `ρ`. So all have the same four methods, and the results agree exactly. Each varies one of capacity and load and
+//! holds the rest that it is given:
 //!
 //! | method | given | gives |
 //! |---|---|---|
 //! | `completion_time` | capacity, load | the time, rounded up to a nanosecond |
 //! | `largest_load` | capacity, target | the highest load whose time is within the target |
-//! | `smallest_capacity` | load, target | the lowest capacity whose time is within the target |
+//! | `smallest_capacity_at` | load, a part of it; target | the lowest capacity whose time is within the target |
+//! | `smallest_capacity_for` | traffic, in bit/s; target | the same, for a load of traffic / capacity |
 //!
 //! Everything is computed in integers, so that the results are the same on every host; only the
 //! logarithm of a [`Quantile`] goes through a float, and is rounded up.

@@ -12,7 +12,9 @@
 //!
 //! Worked example: 1 MB at 10 Gb/s is μ = 1.25 per ms; ln 100 = 4.605; at a load of 80 % the 99th
 //! percentile is 4.605 / (1.25 · 0.2) = 18.42 ms. Parley §2.1 prints these 18.4 ms without the
-//! load; 80 % is the one that gives them.
+//! load; 80 % is the one that gives them. That load is 8 Gb/s of traffic. To keep 20 ms, a load of 80 %
+//! needs μ = 4.605 / (20 ms · 0.2), which is 9.21 Gb/s and carries 7.37 Gb/s; the same 8 Gb/s of
+//! traffic need 8 Gb/s + 4.605 · 8 Mbit / 20 ms = 9.842 Gb/s.
 //!
 //! Limits. Real arrivals are burstier than Poisson (Parley §4), so a real tail is longer: use this
 //! to compare choices, and [`crate::burst_bound`] for the worst case. The size is the mean over all
@@ -24,9 +26,8 @@
 //! queueing network models".
 
 use crate::error::{LatencyError, finite};
-use crate::idle_time::{IdleTime, mean_times};
-use weir_units::{Bandwidth, Bytes, Duration};
-use weir_units::{Load, Quantile};
+use crate::idle_time::{IdleTime, load_on_the_largest, mean_times};
+use weir_units::{BILLION, Bandwidth, Bytes, Duration, Load, Quantile};
 
 /// Nanoseconds in a second times bits in a byte: what `byte / (bit/s)` is in nanoseconds.
 const NANOS_FOR_BYTE_AT_1_BPS: u128 = 8_000_000_000;
@@ -71,18 +72,35 @@ impl Mm1 {
         self.idle_time(capacity)?.largest_load(target)
     }
 
-    /// The lowest capacity at which, under `load`, the quantile of all messages finishes within
-    /// `target`.
+    /// The lowest capacity at which the quantile of all messages finishes within `target`, if `load`
+    /// is the load on that capacity.
     ///
     /// # Errors
     /// [`LatencyError::NoCapacity`] if even [`Bandwidth::MAX`] is too slow (a target of zero, say);
     /// [`LatencyError::OutOfRange`] if messages are of exabytes.
-    pub fn smallest_capacity(&self, load: Load, target: Duration) -> Result<Bandwidth, LatencyError> {
+    pub fn smallest_capacity_at(&self, load: Load, target: Duration) -> Result<Bandwidth, LatencyError> {
         // ⌈⌈work / C⌉ / (1 − ρ)⌉ ≤ target where C ≥ work / (target · (1 − ρ)).
         let room = u128::from(target.nanos()) * u128::from(load.headroom());
         let bps = if room == 0 { u128::MAX } else { self.work()?.div_ceil(room) };
         if bps > Bandwidth::MAX.bps().into() {
             let least = self.completion_time(Bandwidth::MAX, load)?;
+            return Err(LatencyError::NoCapacity { target, least });
+        }
+        Ok(Bandwidth::from_bps((bps as u64).max(1)))
+    }
+
+    /// The lowest capacity at which the quantile of all messages finishes within `target`, if the
+    /// load on it is traffic of this rate.
+    ///
+    /// # Errors
+    /// [`LatencyError::NoCapacity`] if even [`Bandwidth::MAX`] is too slow (a target of zero, say);
+    /// [`LatencyError::OutOfRange`] if it cannot carry the traffic, or messages are of exabytes.
+    pub fn smallest_capacity_for(&self, traffic: Bandwidth, target: Duration) -> Result<Bandwidth, LatencyError> {
+        // work / (C − traffic) ≤ target where C ≥ traffic + work / target.
+        let room = u128::from(target.nanos()) * u128::from(BILLION);
+        let bps = if room == 0 { u128::MAX } else { u128::from(traffic.bps()) + self.work()?.div_ceil(room) };
+        if bps > Bandwidth::MAX.bps().into() {
+            let least = self.completion_time(Bandwidth::MAX, load_on_the_largest(traffic)?)?;
             return Err(LatencyError::NoCapacity { target, least });
         }
         Ok(Bandwidth::from_bps((bps as u64).max(1)))
@@ -131,7 +149,10 @@ mod tests {
         let target = Duration::from_millis(20);
         assert_eq!(p99().largest_load(TEN_GBPS, target), Ok(Load::from_billionths(815_793_192).expect("a load")));
         // 4.605170186 · 8 Mbit / (20 ms · 0.2) = 9.210340372 Gb/s
-        assert_eq!(p99().smallest_capacity(load(0.8), target), Ok(Bandwidth::from_bps(9_210_340_372)));
+        assert_eq!(p99().smallest_capacity_at(load(0.8), target), Ok(Bandwidth::from_bps(9_210_340_372)));
+        // 8 Gb/s + 4.605170186 · 8 Mbit / 20 ms = 9.8420680744 Gb/s
+        let traffic = Bandwidth::from_gbps(8);
+        assert_eq!(p99().smallest_capacity_for(traffic, target), Ok(Bandwidth::from_bps(9_842_068_075)));
     }
 
     /// The mean of an exponential time is its quantile 1 − 1/e; half of all finish within ln 2 of
@@ -154,9 +175,17 @@ mod tests {
         let (target, least) = (Duration::from_millis(3), Duration::from_nanos(3_684_137));
         assert_eq!(p99().largest_load(TEN_GBPS, target), Err(LatencyError::NoLoad { target, least }));
         assert_eq!(
-            p99().smallest_capacity(half, Duration::ZERO),
+            p99().smallest_capacity_at(half, Duration::ZERO),
             Err(LatencyError::NoCapacity { target: Duration::ZERO, least: Duration::from_nanos(1) })
         );
+        assert_eq!(
+            p99().smallest_capacity_for(TEN_GBPS, Duration::ZERO),
+            Err(LatencyError::NoCapacity { target: Duration::ZERO, least: Duration::from_nanos(1) })
+        );
+        for traffic in [Bandwidth::MAX, Bandwidth::UNLIMITED] {
+            let refused = p99().smallest_capacity_for(traffic, Duration::from_secs(1));
+            assert_eq!(refused, Err(LatencyError::OutOfRange), "{traffic}");
+        }
         let huge = Mm1::new(Bytes::new(u64::MAX), Quantile::P99).unwrap();
         assert_eq!(huge.completion_time(TEN_GBPS, half), Err(LatencyError::OutOfRange));
     }
@@ -191,11 +220,41 @@ mod tests {
             if let Ok(more) = Load::from_billionths(largest.billionths() + 1) {
                 prop_assert!(model.completion_time(capacity, more).unwrap() > target);
             }
-            let smallest = model.smallest_capacity(load, target).unwrap();
+            let smallest = model.smallest_capacity_at(load, target).unwrap();
             prop_assert!(smallest <= capacity && model.completion_time(smallest, load).unwrap() == target);
             if smallest.bps() > 1 {
                 let less = Bandwidth::from_bps(smallest.bps() - 1);
                 prop_assert!(model.completion_time(less, load).unwrap() > target);
+            }
+        }
+        /// The capacity for a traffic keeps the target under it, and one bit/s less does not, whatever
+        /// billionth the load is rounded to. No more is needed than where the same load kept the target.
+        #[test]
+        fn capacity_for_a_traffic_is_the_smallest(
+            size in 1u64..1 << 36, bps in 1_000_000u64..1 << 40, rho in 1u32..1_000_000_000, nanos in 1u64..1 << 40,
+        ) {
+            let model = Mm1::new(Bytes::new(size), Quantile::P99).unwrap();
+            let traffic = Bandwidth::from_bps(bps);
+            let on = |capacity: u64| u128::from(bps) * 1_000_000_000 / u128::from(capacity);
+            let time = |capacity: u64, billionths: u128| {
+                let load = Load::from_billionths(billionths as u32).ok();
+                load.and_then(|load| model.completion_time(Bandwidth::from_bps(capacity), load).ok())
+            };
+            let target = Duration::from_nanos(nanos);
+            if let Ok(smallest) = model.smallest_capacity_for(traffic, target) {
+                let smallest = smallest.bps();
+                prop_assert!(smallest > bps);
+                if let Some(time) = time(smallest, on(smallest)) {
+                    prop_assert!(time <= target);
+                }
+                if let Some(time) = time(smallest - 1, on(smallest - 1) + 1) {
+                    prop_assert!(time > target);
+                }
+            }
+            let load = Load::from_billionths(rho).unwrap();
+            if let Ok(kept) = model.completion_time(traffic, load) {
+                let same = Bandwidth::from_bps((u128::from(bps) * u128::from(rho) / 1_000_000_000) as u64);
+                prop_assert!(model.smallest_capacity_for(same, kept).unwrap() <= traffic);
             }
         }
     }

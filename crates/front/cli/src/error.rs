@@ -167,6 +167,9 @@ impl From<FileError> for CommandError {
                 let command = path.with_file_name(COMMAND);
                 Self::refused(message).hint(format!("run the command in `{}` again", command.display()))
             }
+            FileError::Unsound { .. } => Self::failed(message).hint(
+                "its tables can be used; report this as a fault of Weir, with its `command.txt` and the scenario",
+            ),
             FileError::Malformed { .. } | FileError::Invalid { .. } => {
                 Self::failed(message).hint("run the scenario again; `--force` replaces the files")
             }

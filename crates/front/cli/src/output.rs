@@ -156,14 +156,14 @@ impl Ui {
 /// Text in columns.
 #[derive(Debug, Default)]
 pub(crate) struct Table {
-    columns: Vec<(&'static str, bool)>,
+    columns: Vec<(String, bool)>,
     rows: Vec<Vec<(String, Style)>>,
 }
 
 impl Table {
     /// A table with a heading for each column; one that starts with `>` has its cells to the right.
-    pub(crate) fn new(columns: &[&'static str]) -> Self {
-        let column = |name: &&'static str| (name.trim_start_matches('>'), name.starts_with('>'));
+    pub(crate) fn new(columns: &[&str]) -> Self {
+        let column = |name: &&str| (name.trim_start_matches('>').to_owned(), name.starts_with('>'));
         Self { columns: columns.iter().map(column).collect(), rows: Vec::new() }
     }
     /// Adds a row of plain cells.
@@ -193,7 +193,7 @@ impl Table {
             }
             writeln!(out, "{}", text.trim_end())
         };
-        line(&mut self.columns.iter().map(|(name, _)| (*name, Style::Faint)))?;
+        line(&mut self.columns.iter().map(|(name, _)| (name.as_str(), Style::Faint)))?;
         for row in &self.rows {
             line(&mut row.iter().map(|(text, style)| (text.as_str(), *style)))?;
         }

@@ -28,13 +28,14 @@ pub(crate) fn time(seconds: f64) -> String {
     weir_report::Unit::Time.format_short(seconds)
 }
 
-/// A rounded time for people: `20 s`, `10 min`, `2 h`.
+/// A rounded time for people: `20 s`, `10 min`, `2 h`, `12 days`.
 pub(crate) fn about(seconds: f64) -> String {
     match seconds {
         _ if seconds < 1.0 => time(seconds),
         _ if seconds < 120.0 => format!("{seconds:.0} s"),
         _ if seconds < 7_200.0 => format!("{:.0} min", seconds / 60.0),
-        _ => format!("{:.0} h", seconds / 3_600.0),
+        _ if seconds < 172_800.0 => format!("{:.0} h", seconds / 3_600.0),
+        _ => format!("{} days", whole((seconds / 86_400.0).round() as u64)),
     }
 }
 
@@ -97,5 +98,6 @@ mod tests {
         assert_eq!([7, 999, 1_234_567].map(whole), ["7", "999", "1,234,567"]);
         assert_eq!(time(0.001_234_56), "1.235 ms");
         assert_eq!([0.5, 90.0, 600.0, 9_000.0].map(about), ["500 ms", "90 s", "10 min", "2 h"]);
+        assert_eq!([172_799.0, 172_800.0, 1e6, 1e9].map(about), ["48 h", "2 days", "12 days", "11,574 days"]);
     }
 }

@@ -75,7 +75,64 @@ fn the_m_m_1_queue() {
     assert_eq!(b["time_ns"], 18_420_681);
     assert_eq!(b["largest_load"], 0.815_793_192);
     assert_eq!(b["smallest_capacity_bps"], 9_210_340_372u64);
+    assert_eq!(b["smallest_capacity_for_traffic_bps"], 9_842_068_075u64);
     assert_eq!(code, Some(0));
+}
+
+/// A row holds one thing for all methods: at 75 % the trace needs 6.181 ms / 25 ms of 10 Gb/s, as M/M/1 and the bound
+/// divide too; for the 7.5 Gb/s of these 75 % M/M/1 needs 7.5 Gb/s + ln 100 · 1.6 Mb / 25 ms, and the bound
+/// (1.6 Mb + 7.5 Gb/s · 25 ms) / 17.5 ms. The trace as it is offers 6.097 Gb/s, and needs 6.678 Gb/s.
+#[test]
+fn smallest_capacities_hold_the_load_or_the_traffic() {
+    let (_, plan) = planned(&[POLICY, "--trace", TRACE]);
+    let a = &plan["services"][0];
+    assert_eq!((a["peak_load"].as_f64(), a["traffic_bps"].as_u64()), (Some(0.75), Some(7_500_000_000)));
+    let capacities = |by: &str| {
+        let estimate = estimate(&plan, 0, by);
+        ["smallest_capacity_bps", "smallest_capacity_for_traffic_bps"].map(|key| estimate[key].as_u64())
+    };
+    assert_eq!(capacities("mm1"), [Some(1_178_923_568), Some(7_794_730_892)]);
+    assert_eq!(capacities("bound"), [None, Some(10_805_714_286)]);
+    let time = estimate(&plan, 0, "trace")["time_ns"].as_f64().expect("a time");
+    let [at, for_traffic] = capacities("trace").map(|bps| bps.expect("a capacity") as f64);
+    assert!((at - time / 25e6 * 1e10).abs() < 1e3, "{at} for {time} ns");
+    // The same load and the same traffic at each of these capacities.
+    for (capacity, load) in [(at, 0.75), (for_traffic, 7.5e9 / for_traffic)] {
+        let (capacity, load) = (format!("{capacity}b/s"), format!("{:.4}%", load * 100.0));
+        let (_, again) = planned(&[POLICY, "--trace", TRACE, "--capacity", &capacity, "--load", &load]);
+        let time = estimate(&again, 0, "trace")["time_ns"].as_f64().expect("a time");
+        assert!((time / 25e6 - 1.0).abs() < 1e-4, "{time} ns at {capacity} and {load}");
+    }
+    assert_eq!(a["trace_as_it_is_smallest"]["time_ns"].as_u64().map(|nanos| nanos.div_ceil(1_000)), Some(25_000));
+    assert_eq!(a["trace_as_it_is_smallest"]["capacity_bps"].as_u64().map(|bps| bps / 1_000_000), Some(6_677));
+}
+
+/// A message each million seconds is 1 b/s of 10 Gb/s, and not 100 %; the plan shows the trace's span and rate. A trace
+/// faster than its queue has a load above 100 %.
+#[test]
+fn a_trace_has_its_span_and_its_load() {
+    let directory = directory();
+    let file = |name: &str, content: &str| file(directory.path(), name, content);
+    let rare = file("rare.csv", "time,size\n0,125000\n1000000,125000\n");
+    let (_, plan) = planned(&[POLICY, "--trace", &rare]);
+    assert_eq!(plan["services"][0]["trace_as_it_is"][0]["load"], 1e-10);
+    let trace =
+        ["messages", "bytes", "span_ns", "longest_gap_ns", "offered_bps"].map(|key| plan["trace"][key].as_u64());
+    assert_eq!(trace, [2, 250_000, 1_000_000_000_000_000, 1_000_000_000_000_000, 1].map(Some));
+    let shown = text(&run(&["plan", POLICY, "--trace", &rare]).stdout);
+    let shown = shown.split_whitespace().collect::<Vec<_>>().join(" ");
+    let summary = "rare.csv: 2 messages, 250 kB in 12 days; 1 b/s on average, the longest gap 12 days times are read";
+    assert!(shown.contains(summary), "{shown}");
+    assert!(shown.contains("10 Gb/s < 0.01 % 100 µs") && !shown.contains("100 %"), "{shown}");
+
+    // The same trace with its times in nanoseconds, and quotes around everything: 1 Gb/s, of 800 Mb/s.
+    let fast = file("fast.csv", "\"size\",\"start_ns\"\n\"125000\",\"0\"\n\"125000\",\"1000000\"\n");
+    let (_, plan) = planned(&[POLICY, "--trace", &fast, "--trace-at", "800Mb/s"]);
+    let loads = [0, 1].map(|index: usize| plan["services"][0]["trace_as_it_is"][index]["load"].as_f64());
+    assert_eq!(loads, [Some(0.1), Some(1.25)]);
+    let shown = text(&run(&["plan", POLICY, "--trace", &fast, "--trace-at", "800Mb/s"]).stdout);
+    assert!(shown.contains("250 kB in 1 ms; 1 Gb/s on average") && shown.contains("  125 %  "), "{shown}");
+    assert!(!shown.contains("times are read"), "{shown}");
 }
 
 /// What `--write` finds, written, makes the policy keep its targets; everything else in the file stays.

@@ -213,6 +213,44 @@ fn a_run_and_its_files() {
     assert_eq!(files(&report), written);
 }
 
+/// Two short flows finish, and two of 100 MB do not: the mean over all four is as little known as their 99th
+/// percentile. The bin of the shortest flow has its mean.
+#[test]
+fn a_mean_over_unfinished_flows_is_not_known() {
+    let directory = directory();
+    let sizes = [1_448, 14_480, 100_000_000, 100_000_000];
+    let flows: Vec<String> = (0..).zip(sizes).map(|(at, bytes)| format!("0.00{at},h{at},h0,{bytes}\n")).collect();
+    let flows = flows.concat().replace("h0,h0", "h3,h0");
+    file(directory.path(), "flows.csv", &format!("start_s,src,dst,bytes\n{flows}"));
+    let scenario = star(directory.path(), "10ms", "{ kind: list, file: flows.csv }");
+    let value = json(&run(&["sim", &scenario, "--json"]));
+    let group = &value["statistics"]["all"];
+    assert_eq!((&group["all"]["flows"], &group["all"]["unfinished"]), (&4.into(), &2.into()));
+    for summary in ["fct_ps", "slowdown"] {
+        let (all, short) = (&group["all"][summary], &group["bins"][0][summary]);
+        assert!(all["mean"].is_null() && all["p99"].is_null() && all["p50"].is_number(), "{all}");
+        assert!(all["finished_mean"].is_number() && short["mean"].is_number(), "{all} and {short}");
+    }
+    let printed = text(&run(&["sim", &scenario]).stdout);
+    let row = printed.lines().filter(|line| line.contains("all") && line.contains("  4           2  "));
+    let cells: Vec<Vec<&str>> = row.map(|line| line.split_whitespace().skip(4).collect()).collect();
+    assert_eq!(cells.len(), 2, "times and slowdowns: {printed}");
+    assert!(cells.iter().all(|cells| cells[0] == "–" && cells.last() == Some(&"–")), "{printed}");
+
+    let out = directory.path().join("sweep").display().to_string();
+    let swept = run(&["sim", &scenario, "--sweep", "seed=1,2", "--report", &out]);
+    assert!(swept.status.success(), "{}", text(&swept.stderr));
+    let row = text(&swept.stdout).lines().last().expect("a row").split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(row.ends_with(" 2 4 – – – –"), "{row}");
+    let points = text(&files(Path::new(&out))["points.csv"]);
+    let mut lines = points.lines().map(|line| line.split(',').collect::<Vec<_>>());
+    let head = lines.next().expect("a head");
+    let all = lines.next().expect("a point");
+    let at = |name: &str| all[head.iter().position(|column| *column == name).expect("a column")];
+    assert_eq!((at("unfinished"), at("fct_mean_ps"), at("slowdown_mean")), ("2", "", ""), "{points}");
+    assert!(at("fct_finished_mean_ps").parse::<u64>().is_ok() && !at("slowdown_finished_mean").is_empty(), "{points}");
+}
+
 /// A directory of an older version has its command beside it.
 #[test]
 fn a_report_of_an_older_format_is_refused() {
@@ -334,6 +372,8 @@ fn a_full_disk_leaves_whole_files() {
     assert!(errors.contains("error: cannot write `") && errors.contains("flows.csv`: File too large"), "{errors}");
     assert!(errors.contains("hint: make room on the disk"), "{errors}");
     assert_eq!(files(&report).keys().collect::<Vec<_>>(), ["command.txt", "hosts.csv"]);
+    // What was simulated is shown all the same.
+    assert!(text(&output.stdout).starts_with("Flows\n"), "{}", text(&output.stdout));
 }
 
 #[test]

@@ -3,7 +3,8 @@
 //! Problem: the page of a run must be the same when it is drawn again from the files, years later; and a killed run
 //! must not leave files that look like a result. Approach: the files of [`weir_results::files`], the command that
 //! makes them again, and then the page, drawn from the written files. `result.json` is removed first and written
-//! last of the results: where it exists, the other files are complete and belong to it.
+//! last of the results: where it exists, the other files are complete and belong to it. Results that are not sound
+//! have all files but the page.
 //!
 //! | run | files |
 //! |---|---|
@@ -29,9 +30,11 @@ pub const COMMAND: &str = "command.txt";
 /// replaced.
 ///
 /// # Errors
-/// Results that are not sound, or the error of the disk.
+/// The error of the disk, or results that are not sound, after their files are written.
 pub fn write(directory: &Path, results: &Results, command: &str) -> Result<PathBuf, FileError> {
-    remove(&directory.join(RESULT))?;
+    for old in [RESULT, PAGE] {
+        remove(&directory.join(old))?;
+    }
     write_text(&directory.join(COMMAND), &format!("{command}\n"))?;
     ResultsDirectory::prepare(directory, true)?.write(results, &SizeBins::default())?;
     // Drawn from the files, not from the run, so that `weir report` draws the same page.

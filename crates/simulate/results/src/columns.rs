@@ -97,7 +97,7 @@ fn put<T: DataType, W: Write + Send>(
     column.close()
 }
 
-/// Writes the flows of `results`, which must be sound (see [`Results::check`]).
+/// Writes the flows of `results`.
 pub(crate) fn write_flows(results: &Results, out: impl Write + Send) -> io::Result<()> {
     write(results, out, ROWS).map_err(|error| match error {
         // The error of the disk, if it was the disk.

@@ -16,6 +16,10 @@
 //! last and removed first, so its presence means that the others are present and belong to it.
 //! [`Results::read`] returns the written results.
 //!
+//! A run may take hours, so its results are written even if they fail [`Results::check`]: `result.json`
+//! then has the key `unsound` with the reason, an index that no table has is the name `?`, and
+//! [`Results::read`] refuses the directory.
+//!
 //! Worked example: a disk that is full when `flows.parquet` is written leaves `hosts.csv` and
 //! `flows.csv`, no `result.json` and nothing half-written; the error names `flows.parquet`.
 
@@ -98,13 +102,21 @@ pub enum FileError {
         /// Its format.
         found: u32,
     },
-    /// Results that cannot be, written or read.
+    /// Files that were changed after they were written: their results cannot be.
     #[error("the results in `{}` are not sound: {cause}", .path.display())]
     Invalid {
         /// The directory.
         path: PathBuf,
         /// The reason.
         cause: InvalidResults,
+    },
+    /// Results that a run cannot have; their files are complete all the same.
+    #[error("the results in `{}` are complete, but not sound: {cause}", .path.display())]
+    Unsound {
+        /// The directory.
+        path: PathBuf,
+        /// The text of an [`InvalidResults`].
+        cause: String,
     },
 }
 
@@ -145,10 +157,9 @@ impl ResultsDirectory {
     /// Writes all files of a run; `bins` are those of the statistics in `result.json`.
     ///
     /// # Errors
-    /// Results that are not sound, before anything is changed; else the error of the disk: then
-    /// there is no `result.json`, and no file is half-written.
+    /// The error of the disk: then there is no `result.json`, and no file is half-written. `Unsound` if
+    /// the results are not sound, after all files are written.
     pub fn write(&self, results: &Results, bins: &SizeBins) -> Result<(), FileError> {
-        results.check().map_err(|cause| FileError::Invalid { path: self.path.clone(), cause })?;
         self.remove(RESULT)?;
         let written = files_of(results);
         for (_, name) in FILES.iter().filter(|file| !written.contains(file)) {
@@ -157,7 +168,8 @@ impl ResultsDirectory {
         for (_, name) in written {
             self.write_table(name, results)?;
         }
-        self.write_text(RESULT, &results.to_json(bins))
+        self.write_text(RESULT, &results.to_json(bins))?;
+        results.check().map_err(|cause| FileError::Unsound { path: self.path.clone(), cause: cause.to_string() })
     }
 
     /// Writes one of [`FILES`].
@@ -244,7 +256,10 @@ impl Results {
     /// # Errors
     /// A missing or malformed file, another format, or results that are not sound.
     pub fn read(directory: &Path) -> Result<Self, FileError> {
-        let file = read_result(directory)?;
+        let mut file = read_result(directory)?;
+        if let Some(cause) = file.unsound.take() {
+            return Err(FileError::Unsound { path: directory.to_owned(), cause });
+        }
         let mut results = file.into_results();
         if results.backend == Backend::Lab {
             return Ok(results);
@@ -266,14 +281,14 @@ impl Results {
         Ok(results)
     }
 
-    /// Whether the directory holds a run that reached its end. A directory that is not there, or
-    /// without `result.json`, does not.
+    /// Whether the directory holds a run that reached its end with sound results. A directory that is
+    /// not there, or without `result.json`, does not.
     ///
     /// # Errors
     /// A `result.json` that cannot be read.
     pub fn is_complete(directory: &Path) -> Result<bool, FileError> {
         match read_result(directory) {
-            Ok(file) => Ok(file.complete),
+            Ok(file) => Ok(file.complete && file.unsound.is_none()),
             Err(FileError::Io { cause, .. }) if cause.kind() == io::ErrorKind::NotFound => Ok(false),
             Err(error) => Err(error),
         }

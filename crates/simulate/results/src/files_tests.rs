@@ -129,31 +129,49 @@ fn a_writer_that_fails_leaves_the_old_file() {
     assert_eq!((names(directory.path()), fs::read(&path).unwrap()), (vec!["report.html".to_owned()], b"old".to_vec()));
 }
 
+/// All files are written, with the reason in `result.json`; no other run is lost for the fault of a record.
 #[test]
-fn invalid_results_are_not_written() {
-    let refuse = |change: fn(&mut Results)| {
+fn unsound_results_are_written_and_refused_when_read() {
+    let unsound = |change: fn(&mut Results)| {
         let directory = directory();
         let mut results = sample();
         change(&mut results);
         let to = ResultsDirectory::prepare(directory.path(), false).unwrap();
         let error = to.write(&results, &SizeBins::default()).unwrap_err();
-        assert!(names(directory.path()).is_empty());
-        message(&error, directory.path())
+        assert_eq!(names(directory.path()), names(written(&sample()).path()));
+        let rows = |name: &str| fs::read_to_string(directory.path().join(name)).unwrap().lines().count();
+        assert_eq!(rows("flows.csv"), results.flows.len() + 1);
+        assert_eq!(rows("link_samples.csv"), results.link_samples.len() + 1);
+        let FileError::Unsound { cause, .. } = &error else { panic!("{error}") };
+        let text = fs::read_to_string(directory.path().join(RESULT)).unwrap();
+        assert!(text.contains(&format!("\n  \"unsound\": \"{cause}\",\n")), "{text}");
+        let read = Results::read(directory.path()).unwrap_err();
+        assert_eq!(message(&read, directory.path()), message(&error, directory.path()));
+        assert!(!Results::is_complete(directory.path()).unwrap());
+        // Sound results in their place have no such mark.
+        ResultsDirectory::prepare(directory.path(), true).unwrap().write(&sample(), &SizeBins::default()).unwrap();
+        assert_eq!(Results::read(directory.path()).unwrap(), sample());
+        let message = message(&error, directory.path());
+        message.strip_prefix("the results in `DIR` are complete, but not sound: ").expect("the beginning").to_owned()
     };
-    insta::assert_snapshot!(refuse(|results| results.hosts[1] = "h1".to_owned()), @"the results in `DIR` are not \
-        sound: two hosts are called `h1`");
-    insta::assert_snapshot!(refuse(|results| results.flows[3].group = 2), @"the results in `DIR` are not sound: \
-        flow 3 refers to group 2, but there are 2");
-    insta::assert_snapshot!(refuse(|results| results.flows[0].coflow = Some(0)), @"the results in `DIR` are not \
-        sound: flow 0 is one too many in a coflow of group `web`");
-    insta::assert_snapshot!(refuse(|results| results.flows[5].coflow = Some(0)), @"the results in `DIR` are not \
-        sound: flow 6 is one too many in a coflow of group `bulk`");
+    insta::assert_snapshot!(unsound(|results| results.hosts[1] = "h1".to_owned()), @"two hosts are called `h1`");
+    let links = unsound(|results| results.links[1].name = results.links[0].name.clone());
+    insta::assert_snapshot!(links, @"two links are called `h1->s1`");
+    let group = unsound(|results| results.flows[3].group = 2);
+    insta::assert_snapshot!(group, @"flow 3 refers to group 2, but there are 2");
+    assert!(unsound(|results| results.flows[3].to = MachineId(9)).starts_with("flow 3 refers to host 9, but"));
+    insta::assert_snapshot!(unsound(|results| results.flows[0].coflow = Some(0)), @"flow 0 is one too many in a coflow \
+        of group `web`");
+    insta::assert_snapshot!(unsound(|results| results.flows[5].coflow = Some(0)), @"flow 6 is one too many in a coflow \
+        of group `bulk`");
     insta::assert_snapshot!(
-        refuse(|results| results.flows[3].finished = Some(SimTime::ZERO)),
-        @"the results in `DIR` are not sound: flow 3 finished before it started"
+        unsound(|results| results.flows[3].finished = Some(SimTime::ZERO)),
+        @"flow 3 finished before it started"
     );
-    insta::assert_snapshot!(refuse(|results| results.link_samples[0].link = 9), @"the results in `DIR` are not \
-        sound: a sample at 0.001000000000 s refers to link 9, but there are 3");
+    insta::assert_snapshot!(unsound(|results| results.link_samples[0].link = 9), @"a sample at 0.001000000000 s refers \
+        to link 9, but there are 3");
+    assert!(unsound(|results| results.group_samples[0].group = 9).contains(" refers to group 9, but there are 2"));
+    assert!(unsound(|results| results.meter_samples[0].service = 9).contains(" refers to service 9, but there are 2"));
 }
 
 #[test]

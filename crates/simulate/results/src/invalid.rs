@@ -1,4 +1,4 @@
-//! Invalid results: refused before they are written and after they are read.
+//! Invalid results: marked when they are written, and refused after they are read.
 
 use crate::record::Results;
 use std::collections::{BTreeMap, BTreeSet};

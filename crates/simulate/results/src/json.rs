@@ -7,7 +7,7 @@
 //! rates bit/s, sizes bytes; a key's name shows which. `statistics` follows from the flows and is not read back.
 //!
 //! Worked example: an interrupted run has `"complete": false`, and `simulated_ps` is its simulated
-//! time.
+//! time. Results that are not sound have `unsound`, the reason.
 
 use crate::policy::{Backend, PolicyResults};
 use crate::record::{Group, Results};
@@ -29,6 +29,9 @@ pub(crate) struct ResultFile {
     pub(crate) backend: Backend,
     pub(crate) seed: u64,
     pub(crate) complete: bool,
+    /// Only if the results fail [`Results::check`].
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) unsound: Option<String>,
     pub(crate) simulated_ps: u64,
     pub(crate) sample_interval_ps: Option<u64>,
     pub(crate) parameters: BTreeMap<String, String>,
@@ -79,6 +82,7 @@ impl ResultFile {
             backend: results.backend,
             seed: results.seed,
             complete: results.complete,
+            unsound: results.check().err().map(|cause| cause.to_string()),
             simulated_ps: results.simulated.picos(),
             sample_interval_ps: results.sample_interval.map(SimTime::picos),
             parameters: results.parameters.clone(),

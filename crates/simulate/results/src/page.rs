@@ -129,8 +129,9 @@ fn completion(mut page: Page, results: &Results, statistics: &Statistics) -> Pag
     }
     if all.unfinished > 0 {
         page = page.notice(&format!(
-            "{} of {} did not finish. They count as slower than all others: a percentile that falls on one \
-             of them is not known (–), and means are of the flows that finished.",
+            "{} of {} did not finish. They count as slower than all others: a mean over one of them, and a \
+             percentile that falls on one, is not known (–). `result.json` also has the means of the flows that \
+             finished.",
             text::whole(all.unfinished),
             text::count(flows, "flow")
         ));

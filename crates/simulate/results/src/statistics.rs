@@ -1,7 +1,7 @@
 //! Completion times, slowdowns, goodputs and deadlines, by group and size bin.
 //!
 //! Every flow is counted exactly once in its group and its bin, finished or not; [`crate::summary`]
-//! defines the effect of unfinished flows on percentiles. Slowdowns are over the flows whose ideal
+//! defines the effect of unfinished flows on means and percentiles. Slowdowns are over the flows whose ideal
 //! is known.
 //!
 //! Where an application waits for several flows, their coflow is counted as a whole too: see
@@ -9,7 +9,7 @@
 //!
 //! Worked example: a group of a finished flow of 5 kB and an unfinished one of 5 MB has the bins
 //! ≤ 10 kB (1 flow) and ≤ 10 MB (1 flow, 1 unfinished, no percentiles); over all its flows p50 is
-//! the first flow's completion time and p99 is not known.
+//! the first flow's completion time, and p99 and the mean are not known.
 
 use crate::bins::{Bin, SizeBins};
 use crate::coflows::CoflowStatistics;

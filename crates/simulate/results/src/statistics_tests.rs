@@ -43,6 +43,8 @@ fn by_hand() {
     assert_eq!((first.slowdown.mean, first.slowdown.max), (Some(2.5), Some(3.0)));
     assert_eq!((second.fct.p50, second.slowdown.count, second.slowdown.unknown), (None, 1, 1));
     assert_eq!((small.all.fct.p50, small.all.fct.p99), (Some(SimTime::from_micros(30)), None));
+    assert_eq!((small.all.fct.mean, small.all.slowdown.mean), (None, None));
+    assert_eq!((small.all.fct.finished_mean, small.all.slowdown.finished_mean), (first.fct.mean, Some(2.5)));
     assert_eq!(small.delivered, 2_515_000);
     // 125,000 bytes are 1 Mb, in 1 ms: 1 Gb/s.
     assert_eq!(statistics.groups[1].goodput, Bandwidth::from_gbps(1));

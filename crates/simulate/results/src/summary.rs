@@ -1,16 +1,18 @@
 //! Mean, percentiles and maximum of a set of values, of which some may not be known.
 //!
 //! Problem: unfinished flows have no completion time, and they are the slow ones: omitting them
-//! makes a bad run look good. Approach: percentiles are over all flows. An unfinished flow is
-//! slower than every finished one; a percentile that falls on one of them is not known, and neither
-//! is the maximum. The mean is over finished flows, with the number of the others beside it.
+//! makes a bad run look good. Approach: all values are over all flows. An unfinished flow is slower
+//! than every finished one; a percentile that falls on one of them is not known, and neither are the
+//! maximum and the mean, which every flow changes. The mean of the finished flows has a name of its
+//! own, for programs.
 //!
 //! Percentiles are nearest-rank: the p-th percentile of n values is the one at rank ⌈p·n/100⌉ in
 //! ascending order, counted from 1. It is always a value that occurred, and nothing is
 //! interpolated. Ranks are computed in whole numbers, so no rounding of p·n moves them.
 //!
 //! Worked example: of the values 15, 20, 35, 40 and 50 the 30th percentile is at rank ⌈1.5⌉ = 2,
-//! which is 20. With one more unfinished flow, the 99th is at rank 6 of 6: not known.
+//! which is 20, and the mean is 32. With one more unfinished flow, the 99th is at rank 6 of 6, not
+//! known, as is the mean; that of the finished flows is 32.
 
 use serde::{Deserialize, Serialize};
 use std::cmp::Ordering;
@@ -73,8 +75,10 @@ pub struct Summary<T> {
     pub count: u64,
     /// The number of unknown ones: larger than all others.
     pub unknown: u64,
-    /// The mean of the known ones.
+    /// The mean; `None` if a value is not known.
     pub mean: Option<T>,
+    /// The mean of the known ones. Files of earlier versions lack it.
+    pub finished_mean: Option<T>,
     /// The median.
     pub p50: Option<T>,
     /// The 95th percentile.
@@ -92,10 +96,12 @@ impl<T: Value> Summary<T> {
     pub fn new(mut values: Vec<T>, unknown: u64) -> Self {
         values.sort_unstable_by(T::order);
         let at = |percentile| percentile_of(&values, unknown, percentile);
+        let finished_mean = (!values.is_empty()).then(|| T::mean(&values));
         Self {
             count: values.len() as u64 + unknown,
             unknown,
-            mean: (!values.is_empty()).then(|| T::mean(&values)),
+            mean: finished_mean.filter(|_| unknown == 0),
+            finished_mean,
             p50: at(Percentile::P50),
             p95: at(Percentile::P95),
             p99: at(Percentile::P99),
@@ -112,6 +118,7 @@ impl<T> Summary<T> {
             count: self.count,
             unknown: self.unknown,
             mean: self.mean.map(&to),
+            finished_mean: self.finished_mean.map(&to),
             p50: self.p50.map(&to),
             p95: self.p95.map(&to),
             p99: self.p99.map(&to),
@@ -152,13 +159,15 @@ mod tests {
             [summary.p50, summary.p95, summary.p99, summary.p999, summary.max].map(nanos),
             [500, 950, 990, 999, 1_000]
         );
-        assert_eq!(summary.mean, Some(SimTime::from_picos(500_500)));
+        assert_eq!((summary.mean, summary.finished_mean), (Some(SimTime::from_picos(500_500)), summary.mean));
     }
 
     #[test]
     fn unknown_values_are_largest() {
         let summary = Summary::new((1..=98).map(f64::from).collect(), 2);
-        assert_eq!((summary.count, summary.unknown, summary.mean), (100, 2, Some(49.5)));
+        assert_eq!((summary.count, summary.unknown), (100, 2));
+        // The two may be of any size, and so may the mean.
+        assert_eq!((summary.mean, summary.finished_mean), (None, Some(49.5)));
         assert_eq!((summary.p50, summary.p95, summary.p99, summary.max), (Some(50.0), Some(95.0), None, None));
         let nothing = Summary::<f64>::new(Vec::new(), 3);
         assert_eq!((nothing.count, nothing.mean, nothing.p50), (3, None, None));

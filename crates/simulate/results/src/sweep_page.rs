@@ -31,8 +31,8 @@ pub fn sweep_page(title: &str, points: &[PointSummary], command: &str) -> Page {
     }
     if unfinished(points) {
         page = page.notice(
-            "Some runs have flows that did not finish. Where a percentile falls on one of them it is not known (–, a \
-             gap in a line), and means are of the flows that finished.",
+            "Some runs have flows that did not finish. A mean over one of them, and a percentile that falls on one, is \
+             not known (–, a gap in a line); points.csv also has the means of the flows that finished.",
         );
     }
     if let Some(first) = points.iter().find_map(PointSummary::statistics) {

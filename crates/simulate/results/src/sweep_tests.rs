@@ -68,6 +68,10 @@ fn points_become_curves() {
     let most = |statistics: &Statistics| Some(statistics.all.all.fct.max?.picos() as f64);
     assert_eq!(curves.lines[1].1[2].mean(most), None);
     assert!(curves.lines[1].1[1].mean(most).is_some());
+    // Nor is the mean over all flows, of which that flow is one.
+    let all = |statistics: &Statistics| Some(statistics.all.all.fct.mean?.picos() as f64);
+    assert_eq!(curves.lines[1].1[2].mean(all), None);
+    assert!(curves.lines[1].1[1].mean(all).is_some());
 }
 
 #[test]

@@ -80,16 +80,24 @@ pub(crate) struct FlowRow<'a> {
     pub(crate) deadline: Option<u64>,
 }
 
+/// The name of an index that no table has, in results that are not sound.
+const NO_NAME: &str = "?";
+
+/// The name of a host or a service.
+fn name_of(names: &[String], index: usize) -> &str {
+    names.get(index).map_or(NO_NAME, String::as_str)
+}
+
 impl<'a> FlowRow<'a> {
     pub(crate) fn new(results: &'a Results, flow: &FlowRecord) -> Self {
-        let group = &results.groups[flow.group as usize];
+        let group = results.groups.get(flow.group as usize);
         Self {
             id: flow.id,
-            group: &group.name,
+            group: group.map_or(NO_NAME, |group| &group.name),
             coflow: flow.coflow,
-            transport: &group.transport,
-            from: &results.hosts[flow.from.index()],
-            to: &results.hosts[flow.to.index()],
+            transport: group.map_or(NO_NAME, |group| &group.transport),
+            from: name_of(&results.hosts, flow.from.index()),
+            to: name_of(&results.hosts, flow.to.index()),
             bytes: flow.bytes,
             start: flow.start.picos(),
             finished: flow.finished.map(SimTime::picos),
@@ -251,7 +259,7 @@ const LINK_SAMPLE_COLUMNS: [&str; 8] =
 
 pub(crate) fn write_link_samples(results: &Results, out: impl Write) -> csv::Result<()> {
     let row = |sample: &LinkSample| {
-        let name = results.links[sample.link as usize].name.as_str();
+        let name = results.links.get(sample.link as usize).map_or(NO_NAME, |link| &link.name);
         (
             sample.at.picos(),
             name,
@@ -277,7 +285,7 @@ const GROUP_SAMPLE_COLUMNS: [&str; 6] = ["at_ps", "group", "delivered_bytes", "a
 
 pub(crate) fn write_group_samples(results: &Results, out: impl Write) -> csv::Result<()> {
     let row = |sample: &GroupSample| {
-        let name = results.groups[sample.group as usize].name.as_str();
+        let name = results.groups.get(sample.group as usize).map_or(NO_NAME, |group| &group.name);
         (sample.at.picos(), name, sample.delivered, sample.active, sample.flows, sample.squares)
     };
     write(out, &GROUP_SAMPLE_COLUMNS, results.group_samples.iter().map(row))
@@ -301,7 +309,8 @@ type MeterRow<'a> = (u64, &'a str, &'a str, u64, Option<u64>, u64, Option<u64>, 
 
 pub(crate) fn write_meter_samples(results: &Results, out: impl Write) -> csv::Result<()> {
     let row = |sample: &MeterSample| -> MeterRow<'_> {
-        let (host, service) = (&results.hosts[sample.host.index()], &results.services[sample.service as usize]);
+        let host = name_of(&results.hosts, sample.host.index());
+        let service = name_of(&results.services, sample.service as usize);
         let [limit, capacity, rate] = [sample.limit, sample.capacity, sample.rate].map(|rate| rate.map(Bandwidth::bps));
         (sample.at.picos(), host, service, sample.sent, limit, sample.received, capacity, rate)
     };

@@ -8,7 +8,7 @@
 //! | module | content |
 //! |---|---|
 //! | [`read`](Trace::read) | a table of times and sizes, read as a stream |
-//! | [`queue`](TraceQueue) | percentiles, the smallest capacity, the largest load |
+//! | [`queue`](TraceQueue) | percentiles, the smallest capacities, the largest load |
 //!
 //! Worked example: three messages of 1000 bytes at 0, 0 and 5 µs at 1 Gb/s (8 µs each) finish after
 //! 8, 16 and 24 − 5 = 19 µs.
@@ -34,7 +34,6 @@ mod tests;
 
 use std::fmt;
 use std::ops::ControlFlow;
-use weir_units::Load;
 use weir_units::{Bandwidth, Duration};
 
 pub use queue::TraceQueue;
@@ -87,6 +86,9 @@ pub enum TraceError {
         /// The time without other messages, or at the largest capacity.
         least: Duration,
     },
+    /// The target is kept only at loads below a billionth, which no [`weir_units::Load`] has.
+    #[error("the target is kept only at loads below a billionth")]
+    Faint,
     /// The observer requested a stop.
     #[error("stopped")]
     Stopped,
@@ -166,19 +168,21 @@ impl Trace {
         Bandwidth::from_bps(u64::try_from(bps).unwrap_or(u64::MAX).min(Bandwidth::MAX.bps()))
     }
 
-    /// [`Trace::offered`] as a part of a capacity; `None` if that is zero, one or more.
-    pub fn load(&self, capacity: Bandwidth) -> Option<Load> {
-        self.load_of_drain(capacity.bps())
+    /// The bytes of all messages, the last one included.
+    pub fn bytes(&self) -> u128 {
+        self.arrivals.iter().map(|arrival| u128::from(arrival.bytes)).sum()
     }
 
-    /// The load if the queue does `bps` bits of work in a second of the trace, rounded down to a
-    /// billionth.
-    fn load_of_drain(&self, bps: u64) -> Option<Load> {
-        let room = u128::from(self.span().nanos()) * u128::from(bps);
-        // Bits of 2^71 at most times 2^60: below 2^128 for all but absurd traces, which have no
-        // load then.
-        let billionths = self.bits.checked_mul(1_000_000_000_000_000_000)?.checked_div(room)?;
-        Load::from_billionths(u32::try_from(billionths).ok()?).ok()
+    /// The longest time between an arrival and the next one.
+    pub fn longest_gap(&self) -> Duration {
+        let gaps = self.arrivals.windows(2).map(|pair| pair[1].at - pair[0].at);
+        Duration::from_nanos(gaps.max().unwrap_or_default())
+    }
+
+    /// The mean rate of arrivals over the span as a part of a capacity: above zero, and above 1 where more arrives
+    /// than the capacity. Infinite for a capacity of zero. For display and statistics only.
+    pub fn load(&self, capacity: Bandwidth) -> f64 {
+        self.bits as f64 * 1e9 / self.span().nanos() as f64 / capacity.bps() as f64
     }
 }
 

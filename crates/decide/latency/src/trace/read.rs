@@ -6,17 +6,20 @@
 //!
 //! | column | meaning |
 //! |---|---|
-//! | `time` or `start_s`, or `start_ps` | the arrival in seconds, or picoseconds, decimal; cut to nanoseconds |
+//! | `time`, `time_s` or `start_s` | the arrival in seconds, decimal; cut to nanoseconds |
+//! | `time_ms` or `start_ms`, also `_us`, `_ns`, `_ps` | the same in milliseconds to picoseconds |
 //! | `size` or `bytes` | bytes, a whole number above zero |
 //! | `service` | optional: the message's service; empty for other traffic at the same queue |
 //!
 //! in any order; other columns are not read, so that a simulated run's `flows.csv` is a trace too.
-//! Empty lines and lines that start with `#` are skipped. No field needs quotes, so quotes are
-//! refused.
+//! Empty lines and lines that start with `#` are skipped. Fields may have quotes, as RFC 4180 has them;
+//! the parser is that of the other tables. It reads one line at a time, so that a quote that is not
+//! closed is refused at its line.
 //!
 //! Worked example: `0.000001,1500` is a message of 1500 bytes after a microsecond.
 
 use super::{Arrival, LOOK, Tag, Trace, TraceError, Watch, add};
+use csv_core::ReadRecordResult;
 use std::io::{self, BufRead};
 
 /// The reason why a trace cannot be read.
@@ -46,18 +49,37 @@ const MAX_LINE: u64 = 4096;
 /// The positions of the columns.
 struct Columns {
     time: usize,
-    /// The time's unit: seconds times ten to this power.
-    unit: i32,
+    unit: TimeUnit,
     size: usize,
     service: Option<usize>,
 }
+
+/// The unit of times.
+#[derive(Clone, Copy)]
+struct TimeUnit {
+    /// Seconds times ten to this power.
+    power: i32,
+    /// The end of a column's name, behind `time` or `start`.
+    suffix: &'static str,
+    name: &'static str,
+}
+
+const SECONDS: TimeUnit = TimeUnit { power: 0, suffix: "_s", name: "seconds" };
+const UNITS: [TimeUnit; 5] = [
+    SECONDS,
+    TimeUnit { power: -3, suffix: "_ms", name: "milliseconds" },
+    TimeUnit { power: -6, suffix: "_us", name: "microseconds" },
+    TimeUnit { power: -9, suffix: "_ns", name: "nanoseconds" },
+    TimeUnit { power: -12, suffix: "_ps", name: "picoseconds" },
+];
 
 /// Digits before a time's point: the latest time of 64 bits of nanoseconds has as many in
 /// picoseconds.
 const MAX_WHOLE: usize = 23;
 
-const FIRST_TWO: Columns = Columns { time: 0, unit: 0, size: 1, service: None };
+const FIRST_TWO: Columns = Columns { time: 0, unit: SECONDS, size: 1, service: None };
 const HINT: &str = "write `time,size` in seconds and bytes, for example `0.000125,1500`";
+const OTHER_UNITS: &str = "times in other units have columns `time_ms`, `time_us`, `time_ns` or `time_ps`";
 
 impl Trace {
     /// Reads a trace. `tag` gives the tag of a service's name, or `None` if there is no such
@@ -72,7 +94,7 @@ impl Trace {
         watch: &mut impl Watch,
     ) -> Result<Self, ReadError> {
         let (mut arrivals, mut tags) = (Vec::new(), Vec::new());
-        let mut columns = None;
+        let (mut columns, mut fields) = (None, Fields::new());
         let mut buffer = Vec::new();
         let mut line = 0;
         loop {
@@ -92,10 +114,11 @@ impl Trace {
             if text.is_empty() || text.starts_with('#') {
                 continue;
             }
+            fields.split(text).map_err(refuse)?;
             let at = match &columns {
                 Some(columns) => columns,
                 None => {
-                    let head = head(text).map_err(refuse)?;
+                    let head = head(&fields).map_err(refuse)?;
                     let is_head = head.is_some();
                     let found = columns.insert(head.unwrap_or(FIRST_TWO));
                     if is_head {
@@ -104,7 +127,7 @@ impl Trace {
                     found
                 }
             };
-            let (arrival, name) = message(text, at).map_err(refuse)?;
+            let (arrival, name) = message(&fields, at).map_err(refuse)?;
             let tag = match name {
                 "" => None,
                 name => Some(tag(name).ok_or_else(|| {
@@ -123,41 +146,90 @@ impl Trace {
 
 type Refused = (String, String);
 
+/// The fields of a line, with room for those of the longest line.
+struct Fields {
+    parser: csv_core::Reader,
+    text: Vec<u8>,
+    ends: Vec<usize>,
+    /// The number of fields.
+    count: usize,
+}
+
+impl Fields {
+    fn new() -> Self {
+        // A field has an end and, but for the last one, a comma.
+        let room = MAX_LINE as usize + 1;
+        // A carriage return inside a line is text.
+        let parser = csv_core::ReaderBuilder::new().terminator(csv_core::Terminator::Any(b'\n')).build();
+        let mut fields = Self { parser, text: vec![0; room], ends: vec![0; room], count: 0 };
+        // The parser skips a byte order mark before its first line; that of the file is skipped already.
+        let _ = fields.parser.read_record(b"\n", &mut fields.text, &mut fields.ends);
+        fields
+    }
+
+    /// Splits a line that is not empty.
+    fn split(&mut self, line: &str) -> Result<(), Refused> {
+        let (_, _, written, ended) = self.parser.read_record(line.as_bytes(), &mut self.text, &mut self.ends);
+        // Inside quotes a line feed is text, elsewhere it ends the record.
+        let (text, ends) = (&mut self.text[written..], &mut self.ends[ended..]);
+        let (result, _, _, more) = self.parser.read_record(b"\n", text, ends);
+        self.count = ended + more;
+        if matches!(result, ReadRecordResult::Record) {
+            return Ok(());
+        }
+        Err(("a quote is not closed on its line".to_owned(), "close it, or write `\"\"` for a quote".to_owned()))
+    }
+
+    /// A field without its quotes and the spaces around it.
+    fn get(&self, index: usize) -> Option<&str> {
+        let end = *self.ends[..self.count].get(index)?;
+        let start = index.checked_sub(1).map_or(0, |before| self.ends[before]);
+        // Commas and quotes are of one byte, so all parts of a text are texts.
+        std::str::from_utf8(&self.text[start..end]).ok().map(str::trim)
+    }
+
+    fn all(&self) -> impl Iterator<Item = &str> {
+        (0..self.count).map_while(|index| self.get(index))
+    }
+}
+
 /// The columns that a head line names; `None` if the line is no head but starts with a number.
-fn head(text: &str) -> Result<Option<Columns>, Refused> {
-    if text.starts_with(|c: char| c.is_ascii_digit() || c == '.' || c == '-') {
+fn head(names: &Fields) -> Result<Option<Columns>, Refused> {
+    if names.get(0).is_some_and(|name| name.starts_with(|c: char| c.is_ascii_digit() || c == '.' || c == '-')) {
         return Ok(None);
     }
-    let names: Vec<&str> = text.split(',').map(str::trim).collect();
-    let find = |known: &[&str]| names.iter().position(|name| known.contains(name));
+    let find = |known: &[&str]| names.all().position(|name| known.contains(&name));
     let missing = |what: &str| {
-        (format!("the head line has no column `{what}`"), format!("name the columns, for example `time,size`; {HINT}"))
+        let hint = format!("name the columns, for example `time,size`; {HINT}; {OTHER_UNITS}");
+        (format!("the head line has no column `{what}`"), hint)
     };
-    let seconds = find(&["time", "start_s"]).map(|index| (index, 0));
-    let picoseconds = || find(&["start_ps"]).map(|index| (index, -12));
-    let (time, unit) = seconds.or_else(picoseconds).ok_or_else(|| missing("time"))?;
+    let mut times = names.all().enumerate().filter_map(|(index, name)| Some((index, name, unit(name)?)));
+    let (time, name, unit) = times.next().ok_or_else(|| missing("time"))?;
+    if let Some((_, other, _)) = times.next() {
+        return Err((format!("there are both `{name}` and `{other}`"), "keep one of these columns".to_owned()));
+    }
     let size = find(&["size", "bytes"]).ok_or_else(|| missing("size"))?;
     Ok(Some(Columns { time, unit, size, service: find(&["service"]) }))
 }
 
-/// A line as a message and its service's name.
-fn message<'a>(text: &'a str, columns: &Columns) -> Result<(Arrival, &'a str), Refused> {
-    let (mut time, mut size, mut service) = (None, None, "");
-    for (index, field) in text.split(',').enumerate() {
-        if index == columns.time {
-            time = Some(field.trim());
-        } else if index == columns.size {
-            size = Some(field.trim());
-        } else if Some(index) == columns.service {
-            service = field.trim();
-        }
+/// The unit of a column of times; `None` for other columns.
+fn unit(column: &str) -> Option<TimeUnit> {
+    let suffix = column.strip_prefix("time").or_else(|| column.strip_prefix("start"))?;
+    match suffix {
+        "" if column == "time" => Some(SECONDS),
+        suffix => UNITS.into_iter().find(|unit| unit.suffix == suffix),
     }
-    let (Some(time), Some(size)) = (time, size) else {
+}
+
+/// A line as a message and its service's name.
+fn message<'a>(fields: &'a Fields, columns: &Columns) -> Result<(Arrival, &'a str), Refused> {
+    let service = columns.service.and_then(|index| fields.get(index)).unwrap_or_default();
+    let (Some(time), Some(size)) = (fields.get(columns.time), fields.get(columns.size)) else {
         return Err(("a field is missing".to_owned(), HINT.to_owned()));
     };
-    let at = nanos(time, columns.unit).ok_or_else(|| {
-        let unit = if columns.unit == 0 { "seconds" } else { "picoseconds" };
-        (format!("`{}` is not a time in {unit}", shown(time)), "zero or more, for example `0.000125`".to_owned())
+    let at = nanos(time, columns.unit.power).ok_or_else(|| {
+        let cause = format!("`{}` is not a time in {}", shown(time), columns.unit.name);
+        (cause, "zero or more, for example `0.000125`".to_owned())
     })?;
     let bytes: u64 = match size.parse() {
         Ok(bytes) if bytes > 0 && size.bytes().all(|b| b.is_ascii_digit()) => bytes,

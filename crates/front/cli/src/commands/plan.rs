@@ -29,9 +29,11 @@ Examples:
   weir plan policy.yaml --trace messages.csv --by trace
   weir plan policy.yaml --write
 
-For each service with `latency: { message: 1MB, p99: 20ms }`: the completion time, the largest load
-and the smallest capacity that keep the target, by the M/M/1 queue, by the burst bound and, with
---trace, by the messages of a trace in a simulated queue. Prints the assumptions of each.
+For each service with `latency: { message: 1MB, p99: 20ms }`: the completion time at the planned
+capacity and load, the largest load on that capacity that keeps the target, and the smallest
+capacity that keeps it at the same load in per cent, and for the same traffic in bit/s; by the
+M/M/1 queue, by the burst bound and, with --trace, by the messages of a trace in a simulated queue.
+Prints the assumptions of each. A trace as it is has a table of its own.
 
 A plan is for the slowest capacity and the highest load on a message's way: machine's interface,
 rack's uplink, fabric. --at leaves the others out; --capacity and --load replace the derived
@@ -44,8 +46,8 @@ until Weir limits it; and if neither the machine cap nor a maximum of the servic
 wait at hosts. Otherwise the target is unproven, and where packets may be lost the plan shows what
 a retransmission timer adds.
 
-A trace is CSV with the columns time (seconds) and size (bytes), and perhaps service; other columns
-are not read, so the flows.csv of a report is a trace.
+A trace is CSV with the columns time (seconds; or time_ms, time_us, time_ns, time_ps) and size
+(bytes), and perhaps service; other columns are not read, so the flows.csv of a report is a trace.
 
 --write puts the cap that keeps every target into the policy's file, at the rack or at the level
 named (--write=machine). Nothing else in the file changes.
@@ -55,16 +57,20 @@ latency level that keeps `worst`: the fewest levels, then the largest rates. --w
 levels and factors into the file, as --write does where there are no other targets.
 
 With --json: {\"kept\", \"largest_load\", \"caps\": [{\"point\", \"tx_bps\", \"rx_bps\"}], \"refused\",
-\"points\": [{\"point\", \"direction\", \"capacity_bps\", \"peak_load\", \"limited_by\"}], \"services\":
+\"points\": [{\"point\", \"direction\", \"capacity_bps\", \"peak_load\", \"limited_by\"}], \"trace\":
+{\"file\", \"messages\", \"bytes\", \"span_ns\", \"longest_gap_ns\", \"offered_bps\"}, \"services\":
 [{\"service\", \"message_bytes\", \"p99_ns\", \"kept\", \"verdict\": \"kept\", \"not kept\" or
-\"unproven\", \"unproven\": [reason], \"by\", \"capacity_bps\", \"peak_load\", \"sigma_bytes\",
-\"buffers\": [{\"point\", \"direction\", \"capacity_bps\", \"sigma_bytes\", \"needed_bytes\",
+\"unproven\", \"unproven\": [reason], \"by\", \"capacity_bps\", \"peak_load\", \"traffic_bps\",
+\"sigma_bytes\", \"buffers\": [{\"point\", \"direction\", \"capacity_bps\", \"sigma_bytes\", \"needed_bytes\",
 \"stated_bytes\", \"enough\"}], \"overloads\": [{\"point\", \"direction\", \"offered_bps\",
 \"capacity_bps\", \"until_ns\", \"burst_bytes\", \"services\"}], \"retransmission\": {\"shortest_ns\",
 \"from\", \"one_timeout_ns\", \"two_timeouts_ns\"}, \"estimates\": [{\"by\", \"time_ns\", \"largest_load\",
-\"smallest_capacity_bps\", \"assumes\"}], ...}]}. Loads are parts of 1; null is 100 %, no estimate, a
-buffer that is not stated, or no bound on the time or bytes of an overload. A policy with latency
-levels has \"levels\", as in `weir check --json`.
+\"smallest_capacity_bps\" (at peak_load), \"smallest_capacity_for_traffic_bps\" (for traffic_bps),
+\"assumes\"}], \"trace_as_it_is\": [{\"capacity_bps\", \"load\", \"time_ns\"}],
+\"trace_as_it_is_smallest\": {the same at the smallest capacity}, ...}]}. Loads are parts of
+1; that of a trace as it is may be above 1. null is 100 %, no estimate (its \"..._why\" is the
+reason), no trace, a buffer that is not stated, or no bound on the time or bytes of an overload. A
+policy with latency levels has \"levels\", as in `weir check --json`.
 
 Exit code 0: the policy keeps every target. 1: it does not (with proposals), or a target is
 unproven. 2: refused.")]

@@ -1,12 +1,12 @@
 //! The estimates of all methods, for each service with a latency target.
 //!
 //! Approach: one queue for each service: the slowest capacity and the highest load on its way (see
-//! [`weir_latency::plan`]), unless the command line overrides them. Every method estimates the same three
+//! [`weir_latency::plan`]), unless the command line overrides them. Every method estimates the same four
 //! values for it. The deciding method gives the highest load of the network; the lowest such
 //! load of all services gives the caps. The premises of the bound are checked against the network.
 
 use super::caps;
-use super::model::{AsItIs, Estimate, Found, Method, NeededCap, Plan, ServicePlan};
+use super::model::{Estimate, Found, Method, NeededCap, Plan, ServicePlan, traffic};
 use super::network::PlannedNetwork;
 use super::trace::TraceInput;
 use crate::error::CommandError;
@@ -69,7 +69,8 @@ pub(crate) fn plan(
         services.push(service_plan(&context, id, target, shaper, trace.as_deref_mut())?);
     }
     let most = most(&services);
-    let mut plan = Plan { points, services, most, caps: Vec::new(), refused: None };
+    let trace = trace.map(|trace| trace.summary());
+    let mut plan = Plan { points, trace, services, most, caps: Vec::new(), refused: None };
     if let Ok(Some(most)) = plan.most
         && plan.exceeds_a_target()
     {
@@ -138,14 +139,14 @@ fn service_plan(
     let needs = port_needs(policy.network(), points, &bound, choices.capacity, network.buffers)
         .map_err(|error| CommandError::refused(error.to_string()))?;
     let mut estimates = vec![by_mm1(target, capacity, load)?, by_bound(&bound, target, capacity, load, &sigma_is)];
-    let (mut as_it_is, mut trace_curve) = (Vec::new(), Vec::new());
+    let (mut as_it_is, mut as_it_is_smallest, mut trace_curve) = (Vec::new(), None, Vec::new());
     if let Some(trace) = trace {
         let mut queue = trace.of(service.path())?;
         estimates.push(queue.estimate(capacity, load, target.p99)?);
         for capacity in std::iter::once(capacity).chain(choices.trace_at.iter().copied()) {
-            let time = queue.as_it_is(capacity)?;
-            as_it_is.push(AsItIs { capacity, load: queue.load(capacity), time });
+            as_it_is.push(queue.as_it_is(capacity)?);
         }
+        as_it_is_smallest = Some(queue.smallest_as_it_is(target.p99)?);
         if choices.curve {
             trace_curve = queue.curve(capacity)?;
         }
@@ -162,6 +163,7 @@ fn service_plan(
         sigma,
         estimates,
         as_it_is,
+        as_it_is_smallest,
         trace_curve,
         assumes: assumptions(policy, id, points, choices),
         by: choices.by,
@@ -171,7 +173,8 @@ fn service_plan(
     })
 }
 
-fn full() -> String {
+/// The reason why nothing holds at a load of 100 %.
+pub(super) fn full() -> String {
     "no time holds at a load of 100 %".to_owned()
 }
 
@@ -182,7 +185,10 @@ fn by_mm1(target: LatencyTarget, capacity: Bandwidth, load: Option<Load>) -> Res
         method: Method::Mm1,
         time: load.ok_or_else(full).and_then(|load| or_text(mm1.completion_time(capacity, load))),
         largest_load: or_text(mm1.largest_load(capacity, target.p99)).map(Some),
-        smallest_capacity: load.ok_or_else(full).and_then(|load| or_text(mm1.smallest_capacity(load, target.p99))),
+        capacity_at_load: load.ok_or_else(full).and_then(|load| or_text(mm1.smallest_capacity_at(load, target.p99))),
+        capacity_for_traffic: load
+            .ok_or_else(full)
+            .and_then(|load| or_text(mm1.smallest_capacity_for(traffic(capacity, Some(load)), target.p99))),
         assumes: format!(
             "Poisson arrivals, exponential sizes of {} on average; 99 of 100 messages of all sizes",
             target.message
@@ -203,7 +209,10 @@ fn by_bound(
         method: Method::Bound,
         time: load.ok_or_else(full).and_then(|load| or_text(bound.completion_time(capacity, load))),
         largest_load: or_text(bound.largest_load(capacity, target.p99)).map(Some),
-        smallest_capacity: load.ok_or_else(full).and_then(|load| smallest_for(bound, load, target.p99)),
+        capacity_at_load: load.ok_or_else(full).and_then(|load| capacity_at(bound, load, target.p99)),
+        capacity_for_traffic: load
+            .ok_or_else(full)
+            .and_then(|load| capacity_for(bound, traffic(capacity, Some(load)), target.p99)),
         assumes: format!(
             "at most σ = {} beyond the peak load ({sigma_is}); every message of {}, at worst",
             text::size(sigma.get()),
@@ -229,9 +238,20 @@ fn or_text<T>(result: Result<T, weir_latency::LatencyError>) -> Found<T> {
     result.map_err(|error| error.to_string())
 }
 
-/// The smallest capacity by the bound, or the reason why every capacity is too slow.
-fn smallest_for(bound: &BurstBound, load: Load, target: Duration) -> Found<Bandwidth> {
-    bound.smallest_capacity(load, target).map_err(|error| match error {
+/// The smallest capacity for a traffic by the bound, or the reason why every capacity is too slow.
+fn capacity_for(bound: &BurstBound, traffic: Bandwidth, target: Duration) -> Found<Bandwidth> {
+    bound.smallest_capacity_for(traffic, target).map_err(|error| match error {
+        LatencyError::NoCapacity { .. } => {
+            let (traffic, convergence) = (text::rate(traffic), bound.burst.convergence);
+            format!("no capacity keeps {target} for {traffic} of traffic: convergence alone takes {convergence}")
+        }
+        other => other.to_string(),
+    })
+}
+
+/// The smallest capacity at a load by the bound, or the reason why every capacity is too slow.
+fn capacity_at(bound: &BurstBound, load: Load, target: Duration) -> Found<Bandwidth> {
+    bound.smallest_capacity_at(load, target).map_err(|error| match error {
         LatencyError::NoCapacity { least, .. } => {
             let (load, least) = (super::print::load(Some(load)), super::print::time(least));
             let convergence = bound.burst.convergence;

@@ -1,13 +1,14 @@
 //! A plan for programs.
 
-use super::model::{Estimate, Found, NeededCap, Plan, ServicePlan};
+use super::model::{AsItIs, Estimate, Found, NeededCap, Plan, ServicePlan, TraceSummary};
 use crate::text;
 use serde_json::{Value, json};
 use weir_latency::plan::{Gap, Point, PortNeed};
 use weir_units::Load;
 use weir_units::{Bandwidth, Duration};
 
-/// The whole plan. Loads are parts of 1; `null` is 100 %, or no estimate if there is a `…_why`.
+/// The whole plan. Loads are parts of 1; `null` is 100 %, or no estimate if there is a `…_why`. The load of a trace as
+/// it is may be above 1, and is never `null`.
 pub(crate) fn to_json(plan: &Plan) -> Value {
     json!({
         "kept": plan.is_kept(),
@@ -15,6 +16,7 @@ pub(crate) fn to_json(plan: &Plan) -> Value {
         "caps": plan.caps.iter().map(cap).collect::<Value>(),
         "refused": plan.refused,
         "points": plan.points.iter().map(point).collect::<Value>(),
+        "trace": plan.trace.as_ref().map(trace),
         "services": plan.services.iter().map(service).collect::<Value>(),
     })
 }
@@ -35,12 +37,25 @@ fn point(point: &Point) -> Value {
     })
 }
 
-fn service(service: &ServicePlan) -> Value {
-    let as_it_is = service.as_it_is.iter().map(|at| {
-        json!({"capacity_bps": text::bps(at.capacity), "load": at.load.map(Load::as_f64), "time_ns": nanos(&at.time)})
-    });
-    let curve = service.trace_curve.iter().map(|(load, time)| json!([load.as_f64(), time.nanos()]));
+fn trace(trace: &TraceSummary) -> Value {
     json!({
+        "file": trace.name,
+        "messages": trace.messages,
+        "bytes": u64::try_from(trace.bytes).unwrap_or(u64::MAX),
+        "span_ns": trace.span.nanos(),
+        "longest_gap_ns": trace.longest_gap.nanos(),
+        "offered_bps": trace.offered.bps(),
+    })
+}
+
+fn as_it_is(at: &AsItIs) -> Value {
+    json!({"capacity_bps": text::bps(at.capacity), "load": at.load, "time_ns": nanos(&at.time)})
+}
+
+fn service(service: &ServicePlan) -> Value {
+    let smallest = service.as_it_is_smallest.as_ref();
+    let curve = service.trace_curve.iter().map(|(load, time)| json!([load.as_f64(), time.nanos()]));
+    let mut value = json!({
         "service": service.path,
         "message_bytes": service.target.message.get(),
         "p99_ns": service.target.p99.nanos(),
@@ -52,16 +67,22 @@ fn service(service: &ServicePlan) -> Value {
         "capacity_from": service.capacity_from,
         "peak_load": service.load.map(Load::as_f64),
         "peak_load_from": service.load_from,
+        "traffic_bps": text::bps(service.traffic()),
         "convergence_ns": service.burst.convergence.nanos(),
         "sigma_bytes": service.sigma.get(),
         "buffers": service.needs.iter().map(buffer).collect::<Value>(),
         "overloads": service.gaps.iter().filter_map(overload).collect::<Value>(),
         "retransmission": retransmission(service),
         "estimates": service.estimates.iter().map(estimate).collect::<Value>(),
-        "trace_as_it_is": as_it_is.collect::<Value>(),
+        "trace_as_it_is": service.as_it_is.iter().map(as_it_is).collect::<Value>(),
+        "trace_as_it_is_smallest": smallest.and_then(|found| found.as_ref().ok()).map(as_it_is),
         "trace_curve": curve.collect::<Value>(),
         "assumes": service.assumes,
-    })
+    });
+    if let Some(Err(why)) = smallest {
+        value["trace_as_it_is_smallest_why"] = Value::from(why.as_str());
+    }
+    value
 }
 
 fn buffer(need: &PortNeed) -> Value {
@@ -104,13 +125,15 @@ fn estimate(estimate: &Estimate) -> Value {
         "by": estimate.method.name(),
         "time_ns": nanos(&estimate.time),
         "largest_load": estimate.largest_load.as_ref().ok().copied().flatten().map(Load::as_f64),
-        "smallest_capacity_bps": estimate.smallest_capacity.as_ref().ok().copied().map(Bandwidth::bps),
+        "smallest_capacity_bps": estimate.capacity_at_load.as_ref().ok().copied().map(Bandwidth::bps),
+        "smallest_capacity_for_traffic_bps": estimate.capacity_for_traffic.as_ref().ok().copied().map(Bandwidth::bps),
         "assumes": estimate.assumes,
     });
     for (name, why) in [
         ("time_why", estimate.time.as_ref().err()),
         ("largest_load_why", estimate.largest_load.as_ref().err()),
-        ("smallest_capacity_why", estimate.smallest_capacity.as_ref().err()),
+        ("smallest_capacity_why", estimate.capacity_at_load.as_ref().err()),
+        ("smallest_capacity_for_traffic_why", estimate.capacity_for_traffic.as_ref().err()),
     ] {
         if let Some(why) = why {
             value[name] = Value::from(why.as_str());

@@ -4,7 +4,7 @@ use super::network::Timer;
 use weir_latency::Burst;
 use weir_latency::plan::{Gap, Point, PortNeed, Verdict};
 use weir_policy::LatencyTarget;
-use weir_units::{Bandwidth, Bytes, ContentionPoint, Duration, Load, PerDirection, ServiceId};
+use weir_units::{BILLION, Bandwidth, Bytes, ContentionPoint, Duration, Load, PerDirection, ServiceId};
 
 /// The method for a completion time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
@@ -39,7 +39,8 @@ impl Method {
 /// A value, or the reason for its absence.
 pub(crate) type Found<T> = Result<T, String>;
 
-/// The estimates of one method.
+/// The estimates of one method. Each value keeps the target, or is the time; it varies one of the planned capacity and
+/// load, and holds what its comment names.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Estimate {
     pub(crate) method: Method,
@@ -47,8 +48,10 @@ pub(crate) struct Estimate {
     pub(crate) time: Found<Duration>,
     /// The highest load on the planned capacity that keeps the target; `None` for any below 100 %.
     pub(crate) largest_load: Found<Option<Load>>,
-    /// The lowest capacity that keeps the target: at the planned load, or under the trace as it is.
-    pub(crate) smallest_capacity: Found<Bandwidth>,
+    /// The lowest capacity that keeps the target at the planned load, a part of that capacity.
+    pub(crate) capacity_at_load: Found<Bandwidth>,
+    /// The lowest capacity that keeps the target for the planned traffic, in bit/s.
+    pub(crate) capacity_for_traffic: Found<Bandwidth>,
     /// The assumptions in one line.
     pub(crate) assumes: String,
 }
@@ -68,9 +71,32 @@ impl Estimate {
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct AsItIs {
     pub(crate) capacity: Bandwidth,
-    /// `None` for 100 % and more.
-    pub(crate) load: Option<Load>,
+    /// A part of the capacity, above 1 where more arrives.
+    pub(crate) load: f64,
     pub(crate) time: Found<Duration>,
+}
+
+/// The whole of a trace.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct TraceSummary {
+    pub(crate) name: String,
+    pub(crate) messages: u64,
+    pub(crate) bytes: u128,
+    /// From the first message to the last.
+    pub(crate) span: Duration,
+    /// The longest time between a message and the next one.
+    pub(crate) longest_gap: Duration,
+    /// The mean rate over the span, rounded down to bit/s.
+    pub(crate) offered: Bandwidth,
+}
+
+impl TraceSummary {
+    /// Whether the times look like those of another unit: more than a day, or messages in bursts with more time between
+    /// them than the rest of the trace lasts.
+    pub(crate) fn has_strange_times(&self) -> bool {
+        const DAY: Duration = Duration::from_secs(86_400);
+        self.span > DAY || (self.messages > 2 && self.longest_gap.nanos() > self.span.nanos() / 2)
+    }
 }
 
 /// The plan of one service.
@@ -89,8 +115,10 @@ pub(crate) struct ServicePlan {
     /// σ at the planned capacity.
     pub(crate) sigma: Bytes,
     pub(crate) estimates: Vec<Estimate>,
-    /// The trace at the requested capacities.
+    /// The trace at the planned and the requested capacities.
     pub(crate) as_it_is: Vec<AsItIs>,
+    /// The trace at the lowest capacity that keeps the target for it as it is; `None` without a trace.
+    pub(crate) as_it_is_smallest: Option<Found<AsItIs>>,
     /// The trace's completion times by load, for the curve.
     pub(crate) trace_curve: Vec<(Load, Duration)>,
     /// The assumptions of all estimates, one line each.
@@ -105,7 +133,18 @@ pub(crate) struct ServicePlan {
     pub(crate) timer: Timer,
 }
 
+/// The traffic of a load on a capacity, rounded down to bit/s; `None` is 100 %.
+pub(crate) fn traffic(capacity: Bandwidth, load: Option<Load>) -> Bandwidth {
+    let part = |load: Load| u128::from(capacity.bps()) * u128::from(load.billionths()) / u128::from(BILLION);
+    // Below the capacity, since the load is below one.
+    load.map_or(capacity, |load| Bandwidth::from_bps(part(load) as u64))
+}
+
 impl ServicePlan {
+    /// The planned traffic.
+    pub(crate) fn traffic(&self) -> Bandwidth {
+        traffic(self.capacity, self.load)
+    }
     /// The deciding estimate.
     pub(crate) fn deciding(&self) -> Option<&Estimate> {
         self.estimates.iter().find(|estimate| estimate.method == self.by)
@@ -167,6 +206,7 @@ pub(crate) struct NeededCap {
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Plan {
     pub(crate) points: Vec<Point>,
+    pub(crate) trace: Option<TraceSummary>,
     pub(crate) services: Vec<ServicePlan>,
     /// The highest load that keeps every target; `None` if every load does, an error if none does.
     pub(crate) most: Found<Option<Load>>,

@@ -24,6 +24,12 @@ pub(crate) fn page(plan: &Plan, policy: &str, command: &str) -> Page {
     for line in &advice {
         page = page.notice(line);
     }
+    if let Some(trace) = &plan.trace {
+        page = page.paragraph(&format!("Trace {}.", print::summary(trace)));
+        if trace.has_strange_times() {
+            page = page.paragraph(&format!("Remark: {}.", print::STRANGE_TIMES));
+        }
+    }
     for service in &plan.services {
         page = page
             .heading(&service.path)
@@ -102,7 +108,9 @@ fn visible(points: impl Iterator<Item = (Load, Option<Duration>)>, most: f64) ->
 }
 
 fn estimates(service: &ServicePlan) -> Table {
-    let mut table = Table::new().text("by").number("time").number("largest load").number("smallest capacity").text("");
+    let [at, for_traffic] = print::capacity_heads(service);
+    let table = Table::new().text("by").number("time").number("largest load");
+    let mut table = table.number(&at).number(&for_traffic).text("");
     for estimate in &service.estimates {
         let none = || "none".to_owned();
         let decides = if estimate.method == service.by { print::verdict(service) } else { String::new() };
@@ -110,14 +118,15 @@ fn estimates(service: &ServicePlan) -> Table {
             estimate.method.title().to_owned(),
             estimate.time.as_ref().map_or_else(|_| none(), |time| print::time(*time)),
             print::largest(&estimate.largest_load),
-            estimate.smallest_capacity.as_ref().map_or_else(|_| none(), |capacity| text::rate(*capacity)),
+            estimate.capacity_at_load.as_ref().map_or_else(|_| none(), |capacity| text::rate(*capacity)),
+            estimate.capacity_for_traffic.as_ref().map_or_else(|_| none(), |capacity| text::rate(*capacity)),
             if decides.is_empty() { decides } else { format!("decides: {}, {decides}", service.verdict().name()) },
         ]);
     }
-    for at in &service.as_it_is {
-        let time = at.time.as_ref().map_or_else(Clone::clone, |time| print::time(*time));
-        let name = format!("{} as it is, at {}", Method::Trace.title(), text::rate(at.capacity));
-        table.row([name, time, String::new(), String::new(), format!("a load of {}", print::load(at.load))]);
+    for [capacity, load, time] in print::as_it_is_rows(service) {
+        let name = format!("{} as it is, at {capacity}", Method::Trace.title());
+        let load = if load.is_empty() { load } else { format!("a load of {load}") };
+        table.row([name, time, String::new(), String::new(), String::new(), load]);
     }
     table
 }

@@ -1,7 +1,7 @@
 //! Output of a plan for people.
 
 use super::caps;
-use super::model::{Found, Plan, ServicePlan};
+use super::model::{AsItIs, Found, Plan, ServicePlan, TraceSummary};
 use super::write::ChangedLine;
 use crate::output::{Style, Table, Ui};
 use crate::text;
@@ -12,12 +12,16 @@ use weir_units::Load;
 
 /// A load in per cent, at most two decimals; a full point has 100 %.
 pub(crate) fn load(load: Option<Load>) -> String {
-    match load {
-        None => "100 %".to_owned(),
-        Some(load) => {
-            let percent = format!("{:.2}", load.as_f64() * 100.0);
-            format!("{} %", percent.trim_end_matches('0').trim_end_matches('.'))
-        }
+    percent(load.map_or(1.0, Load::as_f64))
+}
+
+/// A part in per cent, at most two decimals. Neither a part above zero is shown as none, nor one below 1 as all.
+pub(crate) fn percent(part: f64) -> String {
+    let digits = format!("{:.2}", part * 100.0);
+    match digits.as_str() {
+        "0.00" if part > 0.0 => "< 0.01 %".to_owned(),
+        "100.00" if part < 1.0 => "> 99.99 %".to_owned(),
+        _ => format!("{} %", digits.trim_end_matches('0').trim_end_matches('.')),
     }
 }
 
@@ -48,6 +52,37 @@ pub(crate) fn limited_by(point: &Point) -> String {
         Bound::Evenly => "the uplink's load, spread evenly over the rack".to_owned(),
         Bound::Nothing => format!("nothing limits it: there is no caps.{name}"),
     }
+}
+
+/// The heads of the columns of smallest capacities. Each names the part of the queue that it holds.
+pub(crate) fn capacity_heads(service: &ServicePlan) -> [String; 2] {
+    let held = [format!("at {}", load(service.load)), format!("for {}", text::rate(service.traffic()))];
+    held.map(|held| format!("smallest capacity {held}"))
+}
+
+/// A trace in one line.
+pub(crate) fn summary(trace: &TraceSummary) -> String {
+    let (messages, size) = (text::whole(trace.messages), weir_report::Unit::Size.format(trace.bytes as f64));
+    let offered = if trace.offered.bps() == 0 { "< 1 b/s".to_owned() } else { text::rate(trace.offered) };
+    let [span, gap] = [trace.span, trace.longest_gap].map(|time| text::about(time.as_secs_f64()));
+    format!("{}: {messages} messages, {size} in {span}; {offered} on average, the longest gap {gap}", trace.name)
+}
+
+/// The remark on a trace whose times may be in another unit.
+pub(crate) const STRANGE_TIMES: &str = "times are read in the unit of their column: seconds under `time`, other units \
+                                        under `time_ms`, `time_us`, `time_ns` and `time_ps`";
+
+/// The rows of a trace as it is: capacity, load and time.
+pub(crate) fn as_it_is_rows(service: &ServicePlan) -> Vec<[String; 3]> {
+    let row =
+        |at: &AsItIs, which: &str| [text::rate(at.capacity) + which, percent(at.load), found(&at.time, |of| time(*of))];
+    let mut rows: Vec<_> = service.as_it_is.iter().map(|at| row(at, "")).collect();
+    match &service.as_it_is_smallest {
+        Some(Ok(at)) => rows.push(row(at, " (the smallest)")),
+        Some(Err(_)) => rows.push(["none (the smallest)".to_owned(), String::new(), String::new()]),
+        None => {}
+    }
+    rows
 }
 
 /// `99 of 100 messages of 1 MB within 20 ms`.
@@ -131,16 +166,21 @@ pub(crate) fn advice(plan: &Plan) -> Vec<String> {
     }
     for service in plan.services.iter().filter(|service| service.verdict() == Verdict::NotKept) {
         let Some(estimate) = service.deciding() else { continue };
-        match &estimate.smallest_capacity {
-            Ok(capacity) => lines.push(format!(
-                "{}: at a load of {} it takes {} instead of {}.",
-                service.path,
-                load(service.load),
-                text::rate(*capacity),
-                text::rate(service.capacity)
-            )),
-            Err(why) if service.load.is_some() => lines.push(format!("{}: {why}", service.path)),
-            Err(_) => {}
+        if service.load.is_none() {
+            continue;
+        }
+        for (capacity, held) in [
+            (&estimate.capacity_at_load, format!("at a load of {}", load(service.load))),
+            (&estimate.capacity_for_traffic, format!("for {} of traffic", text::rate(service.traffic()))),
+        ] {
+            let path = &service.path;
+            lines.push(match capacity {
+                Ok(capacity) => {
+                    let (capacity, planned) = (text::rate(*capacity), text::rate(service.capacity));
+                    format!("{path}: {held} it takes {capacity} instead of {planned}.")
+                }
+                Err(why) => format!("{path}: {why}"),
+            });
         }
     }
     lines
@@ -160,6 +200,12 @@ pub(crate) fn print(plan: &Plan, ui: &mut Ui) -> io::Result<()> {
         ]);
     }
     ui.print_table(&table, 0)?;
+    if let Some(trace) = &plan.trace {
+        ui.print(&format!("\n{}", text::wrapped(&format!("trace {}", summary(trace)), 0)))?;
+        if trace.has_strange_times() {
+            ui.print(&text::wrapped(STRANGE_TIMES, 2))?;
+        }
+    }
     for service in &plan.services {
         print_service(service, ui)?;
     }
@@ -184,21 +230,23 @@ fn print_service(service: &ServicePlan, ui: &mut Ui) -> io::Result<()> {
         service.load_from
     );
     ui.print(&text::wrapped(&planned, 2))?;
-    let mut table = Table::new(&["by", ">time", ">largest load", ">smallest capacity"]);
+    let [at, for_traffic] = capacity_heads(service).map(|head| format!(">{head}"));
+    let mut table = Table::new(&["by", ">time", ">largest load", &at, &for_traffic]);
     for estimate in &service.estimates {
         table.styled([
             (estimate.method.title().to_owned(), Style::Plain),
             (found(&estimate.time, |of| time(*of)), Style::Strong),
             (largest(&estimate.largest_load), Style::Plain),
-            (found(&estimate.smallest_capacity, |capacity| text::rate(*capacity)), Style::Plain),
+            (found(&estimate.capacity_at_load, |capacity| text::rate(*capacity)), Style::Plain),
+            (found(&estimate.capacity_for_traffic, |capacity| text::rate(*capacity)), Style::Plain),
         ]);
     }
     ui.print("\n")?;
     ui.print_table(&table, 2)?;
     if !service.as_it_is.is_empty() {
         let mut table = Table::new(&["trace as it is, at", ">load", ">time"]);
-        for at in &service.as_it_is {
-            table.row([text::rate(at.capacity), load(at.load), found(&at.time, |of| time(*of))]);
+        for row in as_it_is_rows(service) {
+            table.row(row);
         }
         ui.print("\n")?;
         ui.print_table(&table, 2)?;
@@ -261,4 +309,16 @@ pub(crate) fn print_changes(name: &str, lines: &[ChangedLine], ui: &mut Ui) -> i
         }
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::percent;
+
+    #[test]
+    fn a_part_is_never_shown_as_none_or_all() {
+        assert_eq!([0.0, 0.5, 1.0, 1.25].map(percent), ["0 %", "50 %", "100 %", "125 %"]);
+        assert_eq!([1e-10, 0.000_049, 0.000_051].map(percent), ["< 0.01 %", "< 0.01 %", "0.01 %"]);
+        assert_eq!([0.999_94, 0.999_96, 0.999_999_999].map(percent), ["99.99 %", "> 99.99 %", "> 99.99 %"]);
+    }
 }

@@ -1,6 +1,7 @@
 //! Reads and simulates a trace; shows progress and stops at Ctrl-C.
 
-use super::model::{Estimate, Found, Method};
+use super::compute::full;
+use super::model::{AsItIs, Estimate, Found, Method, TraceSummary, traffic};
 use crate::error::CommandError;
 use crate::interrupt::Interrupt;
 use crate::output::Ui;
@@ -103,6 +104,18 @@ impl<'a> TraceInput<'a> {
         Ok(Self { name, trace, services, tags: Vec::new(), monitor })
     }
 
+    /// The whole of the trace.
+    pub(crate) fn summary(&self) -> TraceSummary {
+        TraceSummary {
+            name: self.name.clone(),
+            messages: self.trace.len() as u64,
+            bytes: self.trace.bytes(),
+            span: self.trace.span(),
+            longest_gap: self.trace.longest_gap(),
+            offered: self.trace.offered(),
+        }
+    }
+
     /// The queue of a service's messages, nested services included.
     pub(crate) fn of(&mut self, service: &str) -> Result<Queue<'_, 'a>, CommandError> {
         let below =
@@ -137,15 +150,20 @@ impl Queue<'_, '_> {
         self.monitor.begin(format!("trace, {}: {what}", self.service));
     }
 
-    /// The load of the trace as it is.
-    pub(crate) fn load(&self, capacity: Bandwidth) -> Option<Load> {
-        self.trace.load(capacity)
+    /// The trace as it is, at a capacity.
+    pub(crate) fn as_it_is(&mut self, capacity: Bandwidth) -> Result<AsItIs, CommandError> {
+        self.begin("as it is");
+        let time = or_text(self.queue.completion_time(capacity, self.monitor))?;
+        Ok(AsItIs { capacity, load: self.trace.load(capacity), time })
     }
 
-    /// The completion time of the trace as it is.
-    pub(crate) fn as_it_is(&mut self, capacity: Bandwidth) -> Result<Found<Duration>, CommandError> {
-        self.begin("as it is");
-        or_text(self.queue.completion_time(capacity, self.monitor))
+    /// The trace as it is, at the lowest capacity that keeps the target.
+    pub(crate) fn smallest_as_it_is(&mut self, target: Duration) -> Result<Found<AsItIs>, CommandError> {
+        self.begin("the smallest capacity for it as it is");
+        match or_text(self.queue.smallest_capacity(target, self.monitor))? {
+            Ok(capacity) => Ok(Ok(self.as_it_is(capacity)?)),
+            Err(why) => Ok(Err(why)),
+        }
     }
 
     /// Completion times by load.
@@ -169,17 +187,18 @@ impl Queue<'_, '_> {
         load: Option<Load>,
         target: Duration,
     ) -> Result<Estimate, CommandError> {
-        let time = match load {
-            None => Err("no time holds at a load of 100 %".to_owned()),
-            Some(load) => {
-                self.begin("at the planned load");
-                or_text(self.queue.completion_time_at(capacity, load, self.monitor))?
-            }
-        };
+        let (mut time, mut capacity_at_load, mut capacity_for_traffic) = (Err(full()), Err(full()), Err(full()));
+        if let Some(load) = load {
+            self.begin("at the planned load");
+            time = or_text(self.queue.completion_time_at(capacity, load, self.monitor))?;
+            self.begin("the smallest capacity at the planned load");
+            capacity_at_load = or_text(self.queue.smallest_capacity_at(load, target, self.monitor))?;
+            self.begin("the smallest capacity for the planned traffic");
+            let traffic = traffic(capacity, Some(load));
+            capacity_for_traffic = or_text(self.queue.smallest_capacity_for(traffic, target, self.monitor))?;
+        }
         self.begin("the largest load");
         let largest_load = or_text(self.queue.largest_load(capacity, target, self.monitor))?;
-        self.begin("the smallest capacity");
-        let smallest_capacity = or_text(self.queue.smallest_capacity(target, self.monitor))?;
         self.monitor.watch.finish();
         let all = text::whole(self.trace.len() as u64);
         let whose = match self.queue.counted() {
@@ -187,11 +206,11 @@ impl Queue<'_, '_> {
             counted => format!(", {} of them this service's,", text::whole(counted)),
         };
         let assumes = format!(
-            "the {all} messages of {}{whose} arrive again, in one queue, first in, first out; for another load with \
-             other gaps",
+            "the {all} messages of {}{whose} arrive again, in one queue, first in, first out; for another load or \
+             traffic with other gaps",
             self.name
         );
-        Ok(Estimate { method: Method::Trace, time, largest_load, smallest_capacity, assumes })
+        Ok(Estimate { method: Method::Trace, time, largest_load, capacity_at_load, capacity_for_traffic, assumes })
     }
 }
 

@@ -3,7 +3,7 @@
 //! Problem: a sweep of many short points would spend its time on writing its list, and one of few long points must not
 //! lose what is done when it is killed. Approach: each point writes its own files when it ends; the list of states,
 //! `sweep.json`, is written at most once a second and at the end. A disk that fails ends the sweep, since every further
-//! point would fail as well; points under way end first.
+//! point would fail as well; points under way end first. Results that are not sound fail their point alone.
 //!
 //! Worked example: of 12 points, 3 are complete from an earlier run: 9 are run, and after Ctrl-C in the fifth of them
 //! the list has 7 complete points.
@@ -103,9 +103,51 @@ impl Work<'_> {
             Err(ended) => return ended,
         };
         let run = results::simulated(&scenario, outcome, &set);
-        match write_point(directory, &run, &command(self.start, &settings)) {
-            Ok(()) => PointEnd::Complete,
-            Err(error) => PointEnd::Disk(error),
+        end_of(write_point(directory, &run, &command(self.start, &settings)))
+    }
+}
+
+/// How a point ended whose run has reached its end.
+fn end_of(written: Result<(), FileError>) -> PointEnd {
+    match written {
+        Ok(()) => PointEnd::Complete,
+        // The disk is in order, so the other points can be run.
+        Err(error @ FileError::Unsound { .. }) => PointEnd::Failed(error.to_string()),
+        Err(error) => PointEnd::Disk(error),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use weir_results::Results;
+
+    /// Two hosts of one name: all files of the point but its page and `point.json`, and the other points go on.
+    #[test]
+    fn unsound_results_fail_their_point_alone() {
+        let directory = tempfile::tempdir().expect("a directory");
+        let point = directory.path().join("point");
+        let results = Results { hosts: vec!["h1".to_owned(), "h1".to_owned()], ..Results::default() };
+        let ended = end_of(write_point(&point, &results, "weir sim s.yaml"));
+        let PointEnd::Failed(cause) = &ended else { panic!("{ended:?}") };
+        assert!(cause.ends_with("are complete, but not sound: two hosts are called `h1`"), "{cause}");
+        let names = |path: &Path| {
+            let entries = std::fs::read_dir(path).expect("a directory");
+            let names = entries.map(|entry| entry.expect("an entry").file_name().into_string().expect("text"));
+            names.collect::<std::collections::BTreeSet<String>>()
+        };
+        let written = names(&point);
+        for name in ["result.json", "flows.csv", "links.csv", "command.txt"] {
+            assert!(written.contains(name), "{name} in {written:?}");
         }
+        assert!(!written.contains("report.html") && !written.contains("point.json"), "{written:?}");
+
+        // A sound run has both; a later unsound one in its place leaves no page of another run.
+        let sound = Results { hosts: vec!["h1".to_owned(), "h2".to_owned()], ..Results::default() };
+        assert!(matches!(end_of(write_point(&point, &sound, "weir sim s.yaml")), PointEnd::Complete));
+        assert!(names(&point).contains("report.html") && names(&point).contains("point.json"));
+        let again = crate::run_files::write(&point, &results, "weir sim s.yaml");
+        assert!(matches!(again, Err(FileError::Unsound { .. })) && !names(&point).contains("report.html"));
+        assert!(matches!(end_of(Err(FileError::NotEmpty(point))), PointEnd::Disk(_)));
     }
 }

@@ -4,8 +4,9 @@
 //! group (`all` for all flows together), the bin's bounds in bytes (empty: without), flows, flows
 //! that did not finish, and mean, p50, p95, p99, p99.9 and maximum of completion times
 //! (picoseconds) and slowdowns; and, of the group as a whole in its row of all sizes, goodput
-//! (bit/s), Jain's index, retransmissions, timeouts, flows with a deadline and those that met it.
-//! Unknown values are empty.
+//! (bit/s), Jain's index, retransmissions, timeouts, flows with a deadline and those that met it;
+//! last the means of the flows that finished. Unknown values are empty; so is a mean over a flow that
+//! did not finish.
 
 use super::{Manifest, State};
 use std::io;
@@ -50,6 +51,7 @@ fn header(axes: &[&str]) -> Vec<String> {
     header.extend(
         ["goodput_bps", "jain", "retransmissions", "timeouts", "deadlines", "deadlines_met"].map(str::to_owned),
     );
+    header.extend(["fct_finished_mean_ps", "slowdown_finished_mean"].map(str::to_owned));
     header
 }
 
@@ -66,6 +68,8 @@ fn row(group: &GroupStatistics, bin: &BinStatistics) -> Vec<String> {
     // The row of all sizes is the only one with a bin that has no bounds.
     let is_whole = bin.bin.over == 0 && bin.bin.up_to.is_none();
     row.extend(whole.map(|value| if is_whole { value } else { String::new() }));
+    row.push(bin.fct.finished_mean.map_or(String::new(), |time| time.picos().to_string()));
+    row.push(bin.slowdown.finished_mean.map_or(String::new(), |value| value.to_string()));
     row
 }
 

@@ -117,12 +117,16 @@ pub(crate) fn run(args: &Args, ui: &mut Ui) -> Result<Exit, CommandError> {
     let outcome = simulate_watched(&scenario, seed, &options, &interrupt, ui)?;
     let interrupted = outcome.interrupted;
     let results = simulated(&scenario, outcome, &set);
+    let mut written = Ok(());
     if let Some(files) = files {
         // The command contains the seed even if it is the scenario's, since the file may change.
         let settings: Vec<Setting> = settings.into_iter().filter(|setting| setting.path != "seed").collect();
         let command = format!("{} --seed {seed}", args.command(&settings));
-        let page = files.write(&results, &command)?;
-        ui.notice(&format!("report: {}\n", page.display()))?;
+        match files.write(&results, &command) {
+            Ok(page) => ui.notice(&format!("report: {}\n", page.display()))?,
+            // After the results are printed: a full disk does not take the outcome of an hour with it.
+            Err(error) => written = Err(error),
+        }
     }
     if interrupted {
         let until = results.simulated.picos() as f64 / 1e12;
@@ -135,6 +139,7 @@ pub(crate) fn run(args: &Args, ui: &mut Ui) -> Result<Exit, CommandError> {
     } else {
         print::print(&results, ui)?;
     }
+    written?;
     Ok(if interrupted { Exit::Interrupted } else { Exit::Done })
 }
 

@@ -213,7 +213,7 @@ fn print_flows(results: &Results, statistics: &Statistics, ui: &mut Ui) -> Resul
         heading("Completion times", ui)?;
         ui.print_table(&by_size(statistics, |bin| percentiles(&bin.fct, seconds)), 2)?;
     }
-    if statistics.all.all.slowdown.mean.is_some() {
+    if statistics.all.all.slowdown.finished_mean.is_some() {
         ui.print("\n")?;
         heading("Slowdowns: completion times over those on an idle network", ui)?;
         ui.print_table(&by_size(statistics, |bin| percentiles(&bin.slowdown, factor)), 2)?;
