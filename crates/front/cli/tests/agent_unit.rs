@@ -495,6 +495,9 @@ fn an_interface_comes_and_goes_without_a_restart() {
     assert!(!known && sends.limit.is_unlimited() && sends.backlog_bytes.is_none(), "what is not delivered: {sends:?}");
     other(2);
     wait_for("two services", 10, || both_have(2) && is_absent("m1"));
+    // An agent whose interface is absent is found and reloaded too.
+    let (code, output) = end(pair.agent(&pair.m1, "m1").arg("--reload").spawn().expect("starts"));
+    assert_eq!(code, Some(0), "{output}");
     connect((&pair.m1, "eth0", Some("10.78.0.1/24")), (&pair.m2, "eth0", Some("10.78.0.2/24"))).expect("connected");
     wait_for("both in the runtime policy once more", 20, both_run);
     limited();
