@@ -68,7 +68,7 @@ fn links_queues_and_routes_of_tenants() {
     assert_eq!(explained["routes"].as_array().map(Vec::len), Some(3));
 }
 
-/// Under an umask of 000, which gives everybody write permission for each file.
+/// Under a umask of 000, which gives all users write permission for each file.
 fn run_without_umask(arguments: &[&str]) -> std::process::Output {
     let mut command = Command::new("sh");
     command.args(["-c", "umask 000; exec \"$@\"", "sh", env!("CARGO_BIN_EXE_weir")]).args(arguments);
