@@ -1,7 +1,7 @@
 //! The modes of files that this process makes.
 //!
-//! Problem: with a umask of 000, which some containers and daemons have, all users of the host have write permission for
-//! reports, logs and directories. Approach: the umask of the process excludes that before the first file is made. The
+//! Problem: with a umask of 000, which some containers and daemons have, all users have write permission for reports,
+//! logs and directories. Approach: the umask of the process excludes that before the first file is made. The
 //! group's permissions stay as the user has set them, since a umask of 002 shares reports with the group.
 //!
 //! Worked example: 000 becomes 002, and a report has mode 664; 022 and 077 stay.

@@ -1,7 +1,7 @@
 //! One agent for an interface at a time.
 //!
-//! Two locks: that of an interface, by its index, is taken by each process that changes the interface; that of an agent,
-//! by the interface's name, is held as long as the agent runs, also while the interface is absent.
+//! Two locks: that of an interface, by its index, is taken by each process that changes the interface; that of an
+//! agent, by the interface's name, is held as long as the agent runs, also while the interface is absent.
 
 use super::HostError;
 use std::fs::{self, File, OpenOptions, TryLockError};
