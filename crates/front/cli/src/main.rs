@@ -28,9 +28,11 @@ mod report_files;
 mod tenants;
 mod text;
 mod top;
+mod umask;
 mod watched;
 
 use clap::FromArgMatches as _;
+use commands::Command;
 use error::{CommandError, Exit};
 use output::{ColourChoice, Ui};
 use std::process::ExitCode;
@@ -48,6 +50,10 @@ fn main() -> ExitCode {
             return ExitCode::from(u8::try_from(error.exit_code()).unwrap_or(2));
         }
     };
+    // The program that replaces this process has the umask that it would have without Weir.
+    if !matches!(cli.command, Command::Exec(_)) {
+        umask::exclude_write_by_others();
+    }
     let mut ui = Ui::terminal(cli.color);
     let done = commands::run(&cli.command, &mut ui).and_then(|exit| {
         ui.flush()?;

@@ -9,6 +9,7 @@ use serde_json::Value;
 use std::fs;
 use std::io::{Read, Write};
 use std::net::{TcpStream, UdpSocket};
+use std::os::unix::process::ExitStatusExt as _;
 use std::process::{Command, Stdio};
 use weir_control::wire::Key;
 use weir_control::{Demand, UsageReport, UsageRow};
@@ -66,11 +67,11 @@ fn a_killed_agent_is_taken_over_or_removed() {
         }
         assert_eq!(pair.picture(), before);
     }
-    // With its interface gone it left pins and a lock, and its last status.
+    // With its interface gone it left pins and two locks, and its last status.
     let agent = pair.running(&pair.m1, "m1");
     signal(&agent, libc::SIGKILL);
     end(agent);
-    assert_eq!(pair.files().len(), 2, "{:?}", pair.files());
+    assert_eq!(pair.files().len(), 3, "{:?}", pair.files());
     let remove = |netns: &Netns| {
         let mut remove = netns.command(WEIR).expect("a command");
         remove.args(["agent", "--remove", "--interface", "eth0", "--status"]).arg(pair.status_path("m1"));
@@ -84,6 +85,27 @@ fn a_killed_agent_is_taken_over_or_removed() {
     assert!(!pair.status_path("m1").exists());
     let (code, output) = remove(&pair.m1);
     assert!(code == Some(1) && output.contains("eth0: look up"), "nothing is left to remove: {code:?} {output}");
+}
+
+#[test]
+fn process_that_is_not_the_agent_gets_no_signal() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let at = |name: &str| directory.path().join(name);
+    fs::write(at("policy.yaml"), POLICY).expect("written");
+    assert!(weir(&["key"]).arg(at("key")).status().expect("runs").success());
+    let mut other = Command::new("sleep").arg("600").spawn().expect("starts");
+    let number = other.id().to_string();
+    for reload in [&["--reload", &number][..], &["--reload"]] {
+        let mut command = weir(&["agent", "--machine", "m1", "--interface", "lo"]);
+        command.arg(at("policy.yaml")).arg("--key").arg(at("key")).arg("--status").arg(at("status.json"));
+        let output = command.args(reload).output().expect("runs");
+        let errors = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert_eq!(output.status.code(), Some(2), "{reload:?}: {errors}");
+        assert!(errors.contains("error: no agent runs on lo\n"), "{reload:?}: {errors}");
+    }
+    // Of two signals that are pending the kernel delivers SIGHUP first.
+    signal(&other, libc::SIGTERM);
+    assert_eq!(other.wait().expect("ends").signal(), Some(libc::SIGTERM));
 }
 
 #[test]

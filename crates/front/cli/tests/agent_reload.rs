@@ -45,9 +45,15 @@ fn reload(agent: &Child) {
 }
 
 /// A reload as the unit does it: the exit code, and its output.
-fn reload_as_unit(pair: &Pair, agent: &Child) -> (Option<i32>, String) {
+fn reload_as_unit(pair: &Pair) -> (Option<i32>, String) {
     let mut command = pair.agent(&pair.m1, "m1");
-    end(command.args(["--reload", &agent.id().to_string()]).spawn().expect("starts"))
+    end(command.arg("--reload").spawn().expect("starts"))
+}
+
+/// A reload of the agent with this process number.
+fn reload_of(pair: &Pair, process: u32) -> (Option<i32>, String) {
+    let mut command = pair.agent(&pair.m1, "m1");
+    end(command.args(["--reload", &process.to_string()]).spawn().expect("starts"))
 }
 
 fn is_refused(pair: &Pair, words: &str) -> bool {
@@ -80,12 +86,16 @@ fn a_flow_goes_from_one_limit_to_the_next_without_a_gap_or_a_burst() {
     assert!(reason.contains("policy.yaml:9:"), "the place: {reason}");
     assert_eq!((shaping(&pair), &pair.status("m1").expect("a status")["policy"]), (before, &policy));
     fs::write(&pair.policy, limited("{ max: 40Mb/s }").replace("10.78.0.1", "10.78.0.9")).expect("written");
-    let (code, output) = reload_as_unit(&pair, &agent);
+    let (code, output) = reload_of(&pair, agent.id());
     assert!(code == Some(2) && output.contains("is to listen on 10.78.0.9:30565"), "{code:?} {output}");
     assert!(is_refused(&pair, "is to listen on 10.78.0.9:30565"));
+    // A process that is not the agent gets no signal: this one would end.
+    let (code, output) = reload_of(&pair, std::process::id());
+    let reason = format!("process {} is not the agent of eth0; that is {}", std::process::id(), agent.id());
+    assert!(code == Some(2) && output.contains(&reason), "{code:?} {output}");
     // Mistakes that need no agent to be found never reach it.
     fs::write(&pair.policy, limited("{ max: 40Mb/s }").replace("m1", "m7")).expect("written");
-    let (code, output) = reload_as_unit(&pair, &agent);
+    let (code, output) = reload_as_unit(&pair);
     assert!(code == Some(2) && output.contains("the policy has no machine `m1`"), "{code:?} {output}");
     assert!(is_refused(&pair, "is to listen on 10.78.0.9:30565"), "no other refusal");
     fs::write(&pair.policy, limited("{ max: 40Mb/s }")).expect("written");
@@ -101,7 +111,7 @@ fn a_flow_goes_from_one_limit_to_the_next_without_a_gap_or_a_burst() {
     let rates = std::thread::scope(|scope| {
         let rates = scope.spawn(|| flow.rates(16, 250));
         std::thread::sleep(std::time::Duration::from_millis(1000));
-        let (code, output) = reload_as_unit(&pair, &agent);
+        let (code, output) = reload_as_unit(&pair);
         assert_eq!(code, Some(0), "{output}");
         rates.join().expect("measured")
     });

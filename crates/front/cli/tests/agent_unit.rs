@@ -430,6 +430,16 @@ fn unauthenticated_limits_and_a_closed_log_change_nothing() {
     }
 }
 
+/// The status of m1, whose interface is absent, has none of the kernel's readings.
+fn assert_m1_has_no_readings(pair: &Pair) {
+    let read = fs::read(pair.status_path("m1")).expect("a file");
+    let weir_status::Status::Agent(status) = weir_status::Status::read(&read).expect("a status") else { panic!() };
+    let sends = &status.services[0].tx;
+    assert_eq!((status.mode, status.kernel, &status.policy_refused), (None, None, &None), "{status:#?}");
+    let known = sends.usage.is_some() || sends.demand.is_some() || sends.share.is_some() || sends.bytes.is_some();
+    assert!(!known && sends.limit.is_unlimited() && sends.backlog_bytes.is_none(), "what is not delivered: {sends:?}");
+}
+
 #[test]
 fn an_interface_comes_and_goes_without_a_restart() {
     if skipped("an interface that comes and goes") {
@@ -487,14 +497,12 @@ fn an_interface_comes_and_goes_without_a_restart() {
     ip(&["link", "delete", "eth0"]);
     other(1);
     wait_for("both to miss theirs", 10, || is_absent("m1") && is_absent("m2") && both_have(1));
-    let read = fs::read(pair.status_path("m1")).expect("a file");
-    let weir_status::Status::Agent(status) = weir_status::Status::read(&read).expect("a status") else { panic!() };
-    let sends = &status.services[0].tx;
-    assert_eq!((status.mode, status.kernel, &status.policy_refused), (None, None, &None), "{status:#?}");
-    let known = sends.usage.is_some() || sends.demand.is_some() || sends.share.is_some() || sends.bytes.is_some();
-    assert!(!known && sends.limit.is_unlimited() && sends.backlog_bytes.is_none(), "what is not delivered: {sends:?}");
+    assert_m1_has_no_readings(&pair);
     other(2);
     wait_for("two services", 10, || both_have(2) && is_absent("m1"));
+    // An agent whose interface is absent is found and reloaded too.
+    let (code, output) = end(pair.agent(&pair.m1, "m1").arg("--reload").spawn().expect("starts"));
+    assert_eq!(code, Some(0), "{output}");
     connect((&pair.m1, "eth0", Some("10.78.0.1/24")), (&pair.m2, "eth0", Some("10.78.0.2/24"))).expect("connected");
     wait_for("both in the runtime policy once more", 20, both_run);
     limited();

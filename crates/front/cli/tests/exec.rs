@@ -91,6 +91,9 @@ fn program_has_the_group_the_process_number_and_the_exit_code() {
     assert_eq!(exec(&["web", "--name", "a"]).1, groups.path("web-a"));
     assert_eq!(exec(&["db"]).1, groups.path("db"));
     assert_eq!(exec(&["db", "--name", "b"]).1, groups.path("db/b"));
+    let umask = ["-c", "umask 000; exec \"$@\"", "sh", env!("CARGO_BIN_EXE_weir"), "exec", "--policy", &policy];
+    let umask = Command::new("sh").args(umask).args(["db", "--", "sh", "-c", "umask"]).output().expect("runs");
+    assert_eq!(text(&umask.stdout), "0000\n", "the program has its caller's umask: {}", text(&umask.stderr));
     assert_eq!(below(&groups.directory("")), ["db"], "empty groups of programs that have ended are removed");
     // A group of another program stays.
     groups.make("web-own");

@@ -7,6 +7,7 @@ use serde_json::Value;
 use std::collections::BTreeMap;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
+use std::process::Command;
 
 /// Two spines, levels, services and four tenants, of which two are in several racks.
 const POLICY: &str = "weir: 1
@@ -65,6 +66,44 @@ fn links_queues_and_routes_of_tenants() {
     let explained = json(&run(&["explain", &policy, "grey", "--placed", &placed, "--json"]));
     assert_eq!((explained["links"].as_array().map(Vec::len), &explained["tree"]), (Some(7), &Value::from("spine0")));
     assert_eq!(explained["routes"].as_array().map(Vec::len), Some(3));
+}
+
+/// Under a umask of 000, which gives all users write permission for each file.
+fn run_without_umask(arguments: &[&str]) -> std::process::Output {
+    let mut command = Command::new("sh");
+    command.args(["-c", "umask 000; exec \"$@\"", "sh", env!("CARGO_BIN_EXE_weir")]).args(arguments);
+    command.output().expect("runs")
+}
+
+/// The mode of each file below a directory, and of the directory.
+fn modes(path: &Path) -> BTreeMap<String, u32> {
+    let mode = std::fs::metadata(path).expect("there").permissions().mode() & 0o777;
+    let mut modes = BTreeMap::from([(path.display().to_string(), mode)]);
+    for entry in std::fs::read_dir(path).into_iter().flatten() {
+        modes.extend(self::modes(&entry.expect("an entry").path()));
+    }
+    modes
+}
+
+#[test]
+fn others_have_no_write_permission_for_files() {
+    let directory = directory();
+    let policy = file(directory.path(), "policy.yaml", POLICY);
+    let at = |name: &str| directory.path().join(name);
+    let placed = at("placed.json").display().to_string();
+    let done = run_without_umask(&["place", &policy, "--placed", &placed]);
+    assert!(done.status.success(), "{}", text(&done.stderr));
+    assert_eq!(modes(&at("placed.json")).into_values().collect::<Vec<_>>(), [0o644], "whatever the umask is");
+    let scenario = "scenario: 1\nname: modes\nseed: 1\nduration: 10ms\nnetwork: { topology: dumbbell, hosts: 1, \
+                    host-link: { rate: 1Gb/s, delay: 1us }, fabric-link: { rate: 1Gb/s, delay: 1us } }\n\
+                    traffic: [ { name: a, from: s0, to: r0, size: 10kB } ]\n";
+    let (scenario, report) = (file(directory.path(), "scenario.yaml", scenario), at("out/report"));
+    let done = run_without_umask(&["sim", &scenario, "--report", &report.display().to_string()]);
+    assert!(done.status.success(), "{}", text(&done.stderr));
+    let made = modes(&at("out"));
+    let with = |permission: u32| made.iter().filter(|(_, mode)| *mode & permission != 0).collect::<Vec<_>>();
+    assert_eq!(with(0o002), []);
+    assert!(made.len() > 5 && with(0o020).len() == made.len(), "the group's permissions are the umask's: {made:?}");
 }
 
 /// With packets spread over equal paths no tenant needs a route, and each reserves on both uplinks.

@@ -24,7 +24,7 @@ pub use counters::DatagramCounters;
 
 use crate::credits::report;
 use crate::fabric_session::FabricSession;
-use crate::host::{self, Host, HostContext};
+use crate::host::{self, AgentLock, Host, HostContext};
 use crate::notify;
 use crate::runtime_config::RuntimeConfig;
 use crate::status::{self, Period, StatusReporter};
@@ -64,6 +64,8 @@ pub fn run(config: AgentConfig) -> Result<(), AgentError> {
         let session = config.fabric.clone().map(Session::start).transpose()?;
         let cookie = settings::cookie(&socket).map_err(io_error("read the socket's cookie"))?;
         let tenants = Tenants::start(&config)?;
+        // Not before SIGHUP is handled, and released after all else.
+        let _lock = AgentLock::take(&config.interface)?;
         let host_context =
             host_context(&config.runtime_config, config.means(), cookie, config.epoch, &config.broker, &tenants);
         let mut host = Host::install(&config.interface, &host_context, config.force)?;

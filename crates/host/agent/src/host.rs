@@ -17,12 +17,14 @@ mod error;
 pub(crate) mod levels;
 mod lock;
 mod readings;
+mod running;
 mod shaping;
 
 pub use context::HostContext;
 pub(crate) use context::shaper_config;
 pub use error::HostError;
 pub use readings::{KernelReadings, Traffic};
+pub use running::{AgentLock, RunningAgent};
 
 use levels::LevelCheck;
 use lock::{LOCKS, Lock, lock};

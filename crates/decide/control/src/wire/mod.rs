@@ -9,6 +9,8 @@
 
 pub mod datagram;
 pub mod key;
+#[cfg(test)]
+mod missed_steps;
 mod rows;
 mod varint;
 

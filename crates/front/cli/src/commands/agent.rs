@@ -45,7 +45,7 @@ stays in force for 5 s, then the static policy: start it again, or use --remove.
 
 SIGHUP reads the policy and the keys again, whole or not at all: a refusal is logged, and the old
 ones stay. Another address of this machine takes a restart. --reload checks them first, sends the
-signal, and fails with the reason if the agent refuses.
+signal to the agent of --interface, and fails with the reason if the agent refuses.
 
 The environment sets the level of the log: RUST_LOG=debug shows every limit.")]
 pub(crate) struct Args {
@@ -124,9 +124,10 @@ pub(crate) struct Args {
         "reload",
     ])]
     remove: bool,
-    /// Have the agent of this process number read its files again, wait for the result in --status, and do nothing else
+    /// Have the agent of the interface read its files again, wait for the result in --status, and do nothing else; a
+    /// process number that is not the agent's is refused
     #[arg(long, value_name = "PID", requires = "status")]
-    reload: Option<u32>,
+    reload: Option<Option<u32>>,
 }
 
 /// `--backend`.

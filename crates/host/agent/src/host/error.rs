@@ -29,6 +29,15 @@ pub enum HostError {
         #[source]
         error: io::Error,
     },
+    /// The process of an agent cannot be opened, for example because it is one of another PID namespace.
+    #[error("process {process}, which has the agent's lock: {error}")]
+    Process {
+        /// Its number.
+        process: u32,
+        /// The system's error.
+        #[source]
+        error: io::Error,
+    },
     /// The interface.
     #[error(transparent)]
     Interface(#[from] InterfaceError),

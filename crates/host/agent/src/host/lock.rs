@@ -1,22 +1,34 @@
 //! One agent for an interface at a time.
+//!
+//! Two locks: that of an interface, by its index, is taken by each process that changes the interface; that of an
+//! agent, by the interface's name, is held as long as the agent runs, also while the interface is absent.
 
 use super::HostError;
 use std::fs::{self, File, OpenOptions, TryLockError};
-use std::io::{self, Write};
+use std::io::{self, Read as _, Write as _};
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use weir_linux::interface::Interface;
 
 /// The directory of locks, which is Weir's and which a restart of the host empties.
 pub(super) const LOCKS: &str = "/run/weir";
+const PREFIX: &str = "weir-agent-";
 const SUFFIX: &str = ".lock";
 
-/// The lock of an interface, which one agent or removal has at a time. Dropping it releases it and
-/// deletes its file; a kill releases it and leaves the file.
+/// A lock, which one process has at a time. Dropping it releases it and deletes its file; a kill releases it and leaves
+/// the file.
 #[derive(Debug)]
 pub(super) struct Lock {
     file: File,
     path: PathBuf,
+}
+
+impl Lock {
+    /// Its file.
+    #[cfg(test)]
+    pub(super) fn path(&self) -> &Path {
+        &self.path
+    }
 }
 
 impl Drop for Lock {
@@ -27,16 +39,45 @@ impl Drop for Lock {
     }
 }
 
+/// The locks of the network namespace of this thread, since the same name or index is another interface in another
+/// namespace.
+struct Locks<'a> {
+    directory: &'a Path,
+    /// The namespace's inode.
+    namespace: u64,
+}
+
+impl<'a> Locks<'a> {
+    fn within(directory: &'a Path) -> Result<Self, HostError> {
+        const NAMESPACE: &str = "/proc/thread-self/ns/net";
+        let namespace = fs::metadata(NAMESPACE);
+        let namespace = namespace.map_err(|error| HostError::Lock { lock: NAMESPACE.into(), error })?.ino();
+        Ok(Self { directory, namespace })
+    }
+
+    /// The lock of a process that changes an interface.
+    fn of_interface(&self, index: u32) -> PathBuf {
+        self.directory.join(format!("{PREFIX}{}-{index}{SUFFIX}", self.namespace))
+    }
+
+    /// The lock of the agent of an interface, also while there is no interface of this name.
+    fn of_agent(&self, name: &str) -> PathBuf {
+        self.directory.join(format!("{PREFIX}{}-of-{name}{SUFFIX}", self.namespace))
+    }
+}
+
 /// Takes the lock of an interface.
-///
-/// Its name has the namespace's inode and the interface's index, since the same name or index is
-/// another interface in another namespace.
 pub(super) fn lock(directory: &Path, interface: &Interface) -> Result<Lock, HostError> {
-    const NAMESPACE: &str = "/proc/thread-self/ns/net";
-    let namespace = fs::metadata(NAMESPACE);
-    let namespace = namespace.map_err(|error| HostError::Lock { lock: NAMESPACE.into(), error })?;
-    let path = directory.join(format!("weir-agent-{}-{}{SUFFIX}", namespace.ino(), interface.index()));
-    let failed = |error| HostError::Lock { lock: path.clone(), error };
+    acquire(directory, &Locks::within(directory)?.of_interface(interface.index()), interface.name())
+}
+
+/// Takes the lock that an agent has as long as it runs: [`holder`] finds the agent by it.
+pub(super) fn lock_agent(directory: &Path, interface: &Interface) -> Result<Lock, HostError> {
+    acquire(directory, &Locks::within(directory)?.of_agent(interface.name()), interface.name())
+}
+
+fn acquire(directory: &Path, path: &Path, interface: &str) -> Result<Lock, HostError> {
+    let failed = |error| HostError::Lock { lock: path.into(), error };
     loop {
         fs::create_dir_all(directory).map_err(failed)?;
         // Not truncated before the lock is taken, since it contains the holder's process number.
@@ -44,7 +85,7 @@ pub(super) fn lock(directory: &Path, interface: &Interface) -> Result<Lock, Host
         // out.
         let mut options = OpenOptions::new();
         options.read(true).write(true).create(true).truncate(false).mode(0o600);
-        let file = match options.open(&path) {
+        let file = match options.open(path) {
             // The directory was deleted meanwhile.
             Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
             file => file.map_err(failed)?,
@@ -52,18 +93,44 @@ pub(super) fn lock(directory: &Path, interface: &Interface) -> Result<Lock, Host
         match file.try_lock() {
             Ok(()) => {}
             Err(TryLockError::WouldBlock) => {
-                return Err(HostError::Taken { interface: interface.name().into(), lock: path });
+                return Err(HostError::Taken { interface: interface.into(), lock: path.into() });
             }
             Err(TryLockError::Error(error)) => return Err(failed(error)),
         }
         // The previous holder deletes the file last: a lock on the deleted file is not the lock of
         // this name.
-        if is_at(&file, &path) {
-            let mut lock = Lock { file, path: path.clone() };
-            // The number is for people; the lock alone decides.
+        if is_at(&file, path) {
+            let mut lock = Lock { file, path: path.into() };
+            // The lock alone decides; the number is for people, and for signals to an agent.
             let written = lock.file.set_len(0).and_then(|()| writeln!(lock.file, "{}", std::process::id()));
             written.map_err(failed)?;
             return Ok(lock);
+        }
+    }
+}
+
+/// The process number of the agent of an interface of this name; `None` if no agent runs, or if it has not yet written
+/// its number.
+pub(super) fn holder(directory: &Path, interface: &str) -> Result<Option<u32>, HostError> {
+    let path = Locks::within(directory)?.of_agent(interface);
+    let failed = |error| HostError::Lock { lock: path.clone(), error };
+    loop {
+        let mut file = match File::open(&path) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+            file => file.map_err(failed)?,
+        };
+        match file.try_lock_shared() {
+            // Left by a killed agent. The lock is released with the file.
+            Ok(()) => return Ok(None),
+            Err(TryLockError::WouldBlock) => {}
+            Err(TryLockError::Error(error)) => return Err(failed(error)),
+        }
+        let mut text = String::new();
+        file.read_to_string(&mut text).map_err(failed)?;
+        // A locked file that was deleted is the one of an agent that ends.
+        if is_at(&file, &path) {
+            // Without its line end the number is not complete.
+            return Ok(text.strip_suffix('\n').and_then(|number| number.parse().ok()));
         }
     }
 }
@@ -79,7 +146,7 @@ pub(super) fn sweep(directory: &Path) {
     let Ok(entries) = fs::read_dir(directory) else { return };
     for path in entries.flatten().map(|entry| entry.path()) {
         let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
-        if name.starts_with("weir-agent-")
+        if name.starts_with(PREFIX)
             && name.ends_with(SUFFIX)
             && let Ok(file) = File::open(&path)
             && file.try_lock().is_ok()
@@ -121,6 +188,35 @@ mod tests {
         fs::remove_file(&other).expect("removed");
         sweep(directory.path());
         assert!(!directory.path().exists(), "an empty directory goes too");
+    }
+
+    #[test]
+    fn agent_is_found_as_long_as_it_has_its_lock() {
+        let directory = tempfile::tempdir().expect("a directory");
+        let locks = directory.path().join("locks");
+        let found = |name: &str| holder(&locks, name).expect("readable");
+        assert_eq!(found("lo"), None, "no directory");
+        let loopback = Interface::named("lo").expect("lo");
+        let agent = lock_agent(&locks, &loopback).expect("free");
+        assert_eq!((found("lo"), found("eth0")), (Some(std::process::id()), None));
+        lock_agent(&locks, &loopback).expect_err("one agent at a time");
+        // The lock of the interface alone is no agent's: a removal takes it too.
+        let path = agent.path.clone();
+        drop(agent);
+        let removal = lock(&locks, &loopback).expect("free");
+        assert_eq!(found("lo"), None);
+        drop(removal);
+        // The file of a killed agent: its number may be another process's by now.
+        fs::write(&path, "1\n").expect("written");
+        assert_eq!(found("lo"), None);
+        drop(lock_agent(&locks, &loopback).expect("the search has not kept the lock"));
+        // An agent that has just taken the lock has not yet written its whole number.
+        for text in ["", "12", "12x\n", "0x12\n"] {
+            fs::write(&path, text).expect("written");
+            let file = File::open(&path).expect("there");
+            file.try_lock().expect("free");
+            assert_eq!(found("lo"), None, "{text:?}");
+        }
     }
 
     #[test]

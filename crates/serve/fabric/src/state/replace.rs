@@ -6,6 +6,8 @@
 //! Other users may have write permission for the directory. So the temporary file is created with
 //! `O_EXCL`: through a symbolic link planted under its name, root would overwrite the link's
 //! target.
+//!
+//! Only the owner has write permission for the new file, whatever the umask is: no other process appends to it.
 
 use std::ffi::OsString;
 use std::fs::{File, OpenOptions};
@@ -13,14 +15,17 @@ use std::io::{self, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 
+/// The mode of a file without secrets.
+const READABLE: u32 = 0o644;
+
 /// Replaces the file. After a crash of the host the old content may reappear.
 pub fn write(path: &Path, content: &[u8]) -> io::Result<()> {
-    replace(path, content, 0o666, |_| Ok(()))
+    replace(path, content, READABLE, |_| Ok(()))
 }
 
 /// Replaces the file. The new content survives a crash of the host once this has returned.
 pub fn write_durably(path: &Path, content: &[u8]) -> io::Result<()> {
-    write_and_sync(path, content, 0o666)
+    write_and_sync(path, content, READABLE)
 }
 
 /// The same with permissions for the owner only.

@@ -2,15 +2,16 @@
 //!
 //! Problem: a signal has no reply, so the sender of SIGHUP finds a refusal in a log only. Approach:
 //! this command checks everything that can be checked without the agent, with the agent's own
-//! options, and sends no signal if it finds an error. It then sends the signal and waits for the
-//! agent's status, which counts reloads and names the reason of the last refusal.
+//! options, and sends no signal if it finds an error. It then sends the signal to the process that
+//! has the lock of the interface's agent, and to no other, and waits for the agent's status, which
+//! counts reloads and names the reason of the last refusal.
 
 use super::{Args, runtime_config};
 use crate::error::{CommandError, Exit};
 use crate::input;
 use crate::output::Ui;
 use std::path::Path;
-use weir_agent::host;
+use weir_agent::host::{self, RunningAgent};
 use weir_status::{AgentStatus, Status};
 
 /// The interval and number of the checks of the status: 20 s, which a large policy on a busy host
@@ -19,7 +20,7 @@ const LOOK: std::time::Duration = std::time::Duration::from_millis(50);
 const LOOKS: u32 = 400;
 
 #[expect(clippy::disallowed_methods, reason = "waits for another process")]
-pub(super) fn run(args: &Args, process: u32, ui: &mut Ui) -> Result<Exit, CommandError> {
+pub(super) fn run(args: &Args, process: Option<u32>, ui: &mut Ui) -> Result<Exit, CommandError> {
     let Some(path) = &args.status else {
         return Err(CommandError::refused("--reload needs --status"));
     };
@@ -31,8 +32,8 @@ pub(super) fn run(args: &Args, process: u32, ui: &mut Ui) -> Result<Exit, Comman
     input::print_notes(&notes, ui)?;
     host::check(&runtime_config.policy, &args.interface).map_err(|error| CommandError::refused(error.to_string()))?;
     let before = last(path);
-    let gone = |error| CommandError::failed(format!("process {process}: {error}"));
-    signal(process).map_err(gone)?;
+    let agent = agent(&args.interface, process)?;
+    agent.hang_up().map_err(|error| CommandError::failed(format!("process {}: {error}", agent.process())))?;
     for _ in 0..LOOKS {
         std::thread::sleep(LOOK);
         let Some(now) = last(path).filter(|now| is_after_reload(before.as_ref(), now)) else { continue };
@@ -64,13 +65,20 @@ fn last(path: &Path) -> Option<AgentStatus> {
     }
 }
 
-fn signal(process: u32) -> std::io::Result<()> {
-    let process = i32::try_from(process).ok().filter(|process| *process > 0);
-    let process = process.ok_or(std::io::Error::from_raw_os_error(libc::ESRCH))?;
-    // SAFETY: plain system call.
-    match unsafe { libc::kill(process, libc::SIGHUP) } {
-        0 => Ok(()),
-        _ => Err(std::io::Error::last_os_error()),
+/// The agent of an interface, which must be this process if one is given.
+fn agent(interface: &str, process: Option<u32>) -> Result<RunningAgent, CommandError> {
+    let found = RunningAgent::of(interface).map_err(|error| CommandError::failed(error.to_string()))?;
+    let Some(agent) = found else {
+        return Err(CommandError::refused(format!("no agent runs on {interface}"))
+            .hint("it is found in the same network namespace and with the same /run as its own"));
+    };
+    match process {
+        Some(process) if process != agent.process() => Err(CommandError::refused(format!(
+            "process {process} is not the agent of {interface}; that is {}",
+            agent.process()
+        ))
+        .hint("leave the number out")),
+        _ => Ok(agent),
     }
 }
 
