@@ -23,6 +23,7 @@ pub(crate) use share::{direction_names, same_in_directions};
 use crate::change::Written;
 use crate::language::{MAX_FILE, POLICY, SHARING_KEYWORDS};
 use crate::model::{Caps, Policy, Services, Sharing};
+use crate::tunnels::Tunnels;
 use crate::{admission, digest, overlap};
 use std::path::Path;
 use std::sync::Arc;
@@ -101,8 +102,21 @@ fn read(root: &Node, written: &Written, problems: &mut Problems) -> Policy {
     let ReadNetwork { network, wiring, .. } = network;
     let digest = digest::of(sharing, &network, &services, &caps);
     let levels = levels.map(|levels| levels.levels);
-    let policy =
-        Policy { sharing, network, wiring, services, caps, levels, credits, tenants, tenant_queues, digest, written };
+    let tunnels = Tunnels::default();
+    let policy = Policy {
+        sharing,
+        network,
+        wiring,
+        services,
+        tunnels,
+        caps,
+        levels,
+        credits,
+        tenants,
+        tenant_queues,
+        digest,
+        written,
+    };
     tenants::check_dscps(root, &policy, problems);
     policy
 }
