@@ -16,6 +16,7 @@ mod services;
 mod shaper;
 mod share;
 mod tenants;
+mod tunnels;
 
 pub(crate) use services::ReadService;
 pub(crate) use share::{direction_names, same_in_directions};
@@ -23,7 +24,6 @@ pub(crate) use share::{direction_names, same_in_directions};
 use crate::change::Written;
 use crate::language::{MAX_FILE, POLICY, SHARING_KEYWORDS};
 use crate::model::{Caps, Policy, Services, Sharing};
-use crate::tunnels::Tunnels;
 use crate::{admission, digest, overlap};
 use std::path::Path;
 use std::sync::Arc;
@@ -79,6 +79,7 @@ fn read(root: &Node, written: &Written, problems: &mut Problems) -> Policy {
             "name the traffic that shares the network, for example `services: { web: { match: [ { port: 80 } ] } }`";
         problems.error(root.span, "the policy has no services and no tenants", hint);
     }
+    let tunnels = tunnels::read(root.get("tunnels"), problems);
     let read_caps = caps(root.get("caps"));
     overlap::check(&services, problems);
     levels::socket_filters(&services, problems);
@@ -100,9 +101,8 @@ fn read(root: &Node, written: &Written, problems: &mut Problems) -> Policy {
     let written = Written { receive_minimum, ..written.clone() };
     let services = Services::new(services.into_iter().map(|read| read.service).collect());
     let ReadNetwork { network, wiring, .. } = network;
-    let digest = digest::of(sharing, &network, &services, &caps);
+    let digest = digest::of(sharing, &network, (&services, &tunnels), &caps);
     let levels = levels.map(|levels| levels.levels);
-    let tunnels = Tunnels::default();
     let policy = Policy {
         sharing,
         network,
