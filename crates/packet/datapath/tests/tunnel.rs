@@ -2,7 +2,7 @@
 
 use weir_datapath::abi::HAS_VNI;
 use weir_datapath::{Classifier, header_bytes, parse, segments, wire_bytes};
-use weir_policy::{Match, Protocol, Tunnels};
+use weir_policy::{Match, Policy, Protocol, Tunnels};
 use weir_units::{Bytes, ServiceId};
 
 fn ethernet(kind: u16) -> Vec<u8> {
@@ -116,6 +116,25 @@ fn vnis_of_tunnels() {
     let classifier = Classifier::new([(ServiceId(3), &network)], None).expect("a classifier");
     assert_eq!(classifier.classify(&later), None, "a later fragment");
     assert_eq!(classifier, classifier.clone().with_tunnels(&defaults));
+}
+
+/// The key `tunnels` of a policy decides which packets have a VNI.
+#[test]
+fn a_policy_names_the_ports_of_tunnels() {
+    let classifier = |tunnels: &str| {
+        let text = format!(
+            "weir: 1\nnetwork: {{ nic: 1Gb/s, racks: {{ r: {{ uplink: 1Gb/s, machines: [m] }} }} }}\n{tunnels}\n\
+             services: {{ a: {{ match: [ {{ vni: 42 }} ] }} }}\n"
+        );
+        let (policy, _) = Policy::parse("policy.yaml", &text).expect("valid");
+        Classifier::of(&policy, Some("eth0")).expect("a classifier")
+    };
+    let to = |port| [ethernet(0x0800), ipv4(17, 0), udp(port), vxlan()].concat();
+    for (tunnels, expected) in [("", [true, true, false]), ("tunnels: { vxlan: [4789, 5555] }", [true, false, true])] {
+        let classifier = classifier(tunnels);
+        let found = [4789, 8472, 5555].map(|port| classifier.classify(&to(port)).is_some());
+        assert_eq!(found, expected, "{tunnels}");
+    }
 }
 
 /// Policies without a VNI do not pay for it.
