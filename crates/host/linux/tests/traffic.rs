@@ -175,7 +175,7 @@ fn limit_applies_to_its_service_only() {
     }
 }
 
-/// Tunnels of the hosts' own between `a` (10.79.0.1) and `b` (10.79.0.2); false, with a line of output, without support.
+/// A tunnel of the hosts between `a` (10.79.0.1) and `b` (10.79.0.2); false, with a line of output, without support.
 fn add_tunnel(cable: &Cable, kind: &str, more: &str, ends: [&str; 2]) -> bool {
     for (netns, i) in [(&cable.a, 0), (&cable.b, 1)] {
         let local = if kind == "vxlan" { format!("local {} dev eth", ends[i]) } else { String::new() };
@@ -215,7 +215,7 @@ fn limits_of_networks_hold_in_tunnels() {
     let filters = [of(4, 0), of(5, 1)];
     let (_datapath, _shaper) = cable.a.run(|| (attach_for(&filters, Classes::Htb), shape(&rates))).expect("enter");
     let (ipv4, ipv6) = (["10.77.0.1", "10.77.0.2"], ["fd77::1", "fd77::2"]);
-    // TCP payload in a frame, and the bytes of its outer IP header.
+    // With the bytes of the outer IP header.
     for (kind, more, ends, outer) in [
         ("vxlan", "dstport 4789", ipv4, 20),
         ("vxlan", "dstport 8472", ipv4, 20),
