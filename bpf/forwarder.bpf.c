@@ -115,14 +115,18 @@ static __always_inline struct weir_forwarder_rules *rules_of(const struct weir_f
 	return bpf_map_lookup_elem(&weir_fwd_rules, &index);
 }
 
-/* Not inlined, so that the verifier checks its comparisons once. */
-__noinline u32 classify(const struct weir_rule_index *index, const struct weir_packet *packet)
+/* Sets the packet's VNI and returns its service. Not inlined, so that the verifier checks its comparisons once. */
+__noinline u32 classify(struct __sk_buff *skb, const struct weir_rule_index *index, struct weir_packet *packet)
 {
-	return index && packet ? weir_classify(index, packet) : WEIR_UNCLASSIFIED;
+	if (!index || !packet)
+		return WEIR_UNCLASSIFIED;
+	weir_index_find_vni(index, skb, packet);
+	return weir_classify(index, packet);
 }
 
 /* The number of the service with credits of a packet, or 0. */
-static __always_inline u32 service_of(const struct weir_forwarder_config *config, const struct weir_packet *packet)
+static __always_inline u32 service_of(struct __sk_buff *skb, const struct weir_forwarder_config *config,
+				      struct weir_packet *packet)
 {
 	u32 table = config->table & 1, service;
 	struct weir_rule_index *index = bpf_map_lookup_elem(&weir_fwd_tables, &table);
@@ -130,7 +134,7 @@ static __always_inline u32 service_of(const struct weir_forwarder_config *config
 
 	if (!index || !services)
 		return 0;
-	service = classify(index, packet);
+	service = classify(skb, index, packet);
 	return service < WEIR_SERVICES_MAX ? services->numbers[service & (WEIR_SERVICES_MAX - 1)] : 0;
 }
 
@@ -601,7 +605,7 @@ int weir_forward_tx(struct __sk_buff *skb)
 	if (weir_parse(skb, &packet) == WEIR_PARSED) {
 		if (is_message(&packet))
 			return leaving_message(skb, rules, &packet);
-		key.service = service_of(config, &packet);
+		key.service = service_of(skb, config, &packet);
 	}
 	/* Acknowledgements and the like need no credits. */
 	if (!key.service || skb->wire_len <= rules->credit.exempt) {

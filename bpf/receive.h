@@ -60,12 +60,16 @@ static __always_inline struct weir_ecn decapsulate_ecn(struct __sk_buff *skb, co
 }
 
 /*
- * Returns the bytes of all headers of each packet that GRO merged into `skb`, tunnels included. Not
+ * Returns the bytes of all headers of each packet that GRO merged into `skb`, tunnels of the table `key` included. Not
  * inlined: few packets need it, and the caller's stack is short.
  */
-static __noinline u32 headers_of(struct __sk_buff *skb, const struct weir_packet *packet)
+static __noinline u32 headers_of(struct __sk_buff *skb, const struct weir_packet *packet, u32 key)
 {
-	return packet ? weir_header_bytes(skb, packet) : 0;
+	struct weir_table *table = bpf_map_lookup_elem(&weir_tables, &key);
+
+	if (!packet)
+		return 0;
+	return table ? weir_header_bytes(skb, &table->index.tunnels, packet) : packet->header_bytes;
 }
 
 /* Marks a service as active since the last tick, and runs the next tick if it is due. */

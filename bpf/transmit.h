@@ -49,6 +49,7 @@ __noinline u32 parse_and_classify(struct __sk_buff *skb, u32 key, struct weir_pa
 		add_cgroup(skb, packet, WEIR_END_DESTINATION, table, key);
 	if (table->guests)
 		add_guest(skb, packet, key);
+	weir_index_find_vni(&table->index, skb, packet);
 	return weir_classify(&table->index, packet);
 }
 

@@ -129,8 +129,10 @@ int weir_verdict(struct __sk_buff *skb)
 		packet.interfaces[2] = (u16)skb->cb[2];
 		packet.has |= WEIR_HAS_GUEST;
 	}
-	if (found->parsed)
+	if (found->parsed) {
+		weir_index_find_vni(&table->index, skb, &packet);
 		found->service = weir_classify(&table->index, &packet);
+	}
 	found->packet = packet;
 	return 0;
 }

@@ -122,7 +122,7 @@ int weir_ingress(struct __sk_buff *skb)
 	if (!config)
 		return NEXT;
 	service = parse_and_classify(skb, config->table, &packet);
-	headers = skb->gso_size ? headers_of(skb, &packet) : packet.header_bytes;
+	headers = skb->gso_size ? headers_of(skb, &packet, config->table) : packet.header_bytes;
 	segments = weir_segments(skb->len, headers, skb->gso_size, skb->gso_segs);
 	bytes = weir_wire_bytes(skb->len, headers, segments);
 	if (!config->enforces) {

@@ -2,12 +2,12 @@
 /*
  * Header parser: from a frame to the fields that a policy can specify.
  *
- * Rules specify protocols, ports, addresses, DSCP and VXLAN networks. Frames contain VLAN tags,
+ * Rules specify protocols, ports, addresses, DSCP and networks of tunnels. Frames contain VLAN tags,
  * IPv4 options, IPv6 extension headers and fragments, and can be truncated or malformed on purpose.
  * The parser reads Ethernet, at most WEIR_TAGS_MAX VLAN tags, IPv4 or IPv6 with at most
  * WEIR_EXTENSIONS_MAX extension headers, then TCP, UDP or SCTP. A header that is not complete makes
  * the frame malformed. `has` records which fields are present. A rule that specifies an absent
- * field does not match.
+ * field does not match. The network of a tunnel is behind these headers: tunnel.h reads it.
  *
  *   not IP (ARP, ...)           family 0: only rules without header fields match
  *   fragment after the first    no ports: the first fragment contains them
@@ -20,7 +20,7 @@
  * Worked example: `ethernet(0x0800) ipv4(ihl 5, 10.0.0.1 > 10.0.0.2, tos 0xb8, tcp) tcp(40000 >
  * 7000, doff 5)` gives family 4, protocol 6, dscp 46, ports 40000 and 7000, 54 bytes of headers.
  *
- * Source: RFC 791, RFC 8200 section 4, RFC 2474, RFC 7348 section 5, IEEE 802.1Q.
+ * Source: RFC 791, RFC 8200 section 4, RFC 2474, IEEE 802.1Q.
  */
 #ifndef WEIR_PACKET_H
 #define WEIR_PACKET_H
@@ -40,6 +40,7 @@
 /* Fields of struct weir_packet that are defined. */
 #define WEIR_HAS_IP 0x01
 #define WEIR_HAS_PORTS 0x02
+/* Set by weir_find_vni(). */
 #define WEIR_HAS_VNI 0x04
 /* Set by the caller of the parser, for packets of the host's own sockets. */
 #define WEIR_HAS_PRIORITY 0x08
@@ -58,7 +59,6 @@
 #define WEIR_PROTOCOL_TCP 6
 #define WEIR_PROTOCOL_UDP 17
 #define WEIR_PROTOCOL_SCTP 132
-#define WEIR_VXLAN_PORT 4789
 
 struct weir_packet {
 	u64 source[2];      /* network byte order; IPv4 is ::ffff:a.b.c.d. With WEIR_HAS_IP */
@@ -98,16 +98,9 @@ WEIR_INLINE int weir_parse_transport(weir_frame *frame, u32 offset, struct weir_
 		packet->header_bytes = offset + size;
 		packet->tcp_flags = header[13];
 	} else if (packet->protocol == WEIR_PROTOCOL_UDP) {
-		u8 vxlan[8] WEIR_ALIGNED;
-
 		if (weir_load(frame, offset, header, 8))
 			return WEIR_MALFORMED;
 		packet->header_bytes = offset + 8;
-		if (weir_be16(header + 2) == WEIR_VXLAN_PORT && !weir_load(frame, offset + 8, vxlan, 8) &&
-		    (vxlan[0] & 0x08)) {
-			packet->vni = (u32)vxlan[4] << 16 | (u32)vxlan[5] << 8 | vxlan[6];
-			packet->has |= WEIR_HAS_VNI;
-		}
 	} else if (packet->protocol == WEIR_PROTOCOL_SCTP) {
 		if (weir_load(frame, offset, header, 12))
 			return WEIR_MALFORMED;

@@ -34,6 +34,7 @@
 #define WEIR_RULE_INDEX_H
 
 #include "rule.h"
+#include "tunnel.h"
 
 /* Rules of one interface: a few for each of a thousand guests. */
 #define WEIR_RULES_MAX 4096
@@ -99,7 +100,8 @@ struct weir_rule_index {
 	u32 dimensions; /* WEIR_INDEX_*: those that have rules */
 	u32 search[2];  /* the initial state of a search for an address, of IPv4 and of IPv6 */
 	u32 linear;     /* the list of rules in no dimension */
-	u32 reserved;
+	u32 needs;      /* WEIR_HAS_*: headers that some rule needs */
+	struct weir_tunnels tunnels;
 	u16 globs[WEIR_CGROUP_GLOBS_MAX];
 	u16 interfaces[WEIR_RULES_MAX]; /* by the number of a glob less 1; each is of a rule at least */
 	struct weir_index_step steps[WEIR_INDEX_STEPS];
@@ -109,6 +111,14 @@ struct weir_rule_index {
 	u16 lists[WEIR_INDEX_LISTS];
 	struct weir_rule rules[WEIR_RULES_MAX]; /* in the order of the policy */
 };
+
+/* Sets the VNI of a parsed packet if a rule specifies one: most policies have no such rule. */
+WEIR_INLINE void weir_index_find_vni(const struct weir_rule_index *index, weir_frame *frame,
+				     struct weir_packet *packet)
+{
+	if (index->needs & WEIR_HAS_VNI)
+		weir_find_vni(frame, &index->tunnels, packet);
+}
 
 /*
  * Returns the hash of a key; another function requires another WEIR_STATE_REVISION. The high half of a product

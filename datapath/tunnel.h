@@ -1,8 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 OR GPL-2.0-only */
 /*
- * Header length of tunnel packets that the kernel merged into one buffer.
+ * Tunnels: the network of a packet, and the header length of packets that the kernel merged into one buffer.
  *
- * On arrival the kernel merges VXLAN, GENEVE, GRE and IP-in-IP packets by their innermost TCP
+ * VXLAN and Geneve are UDP to ports that the policy specifies. Either has a network identifier of 24 bits in bytes 4
+ * to 6 of its header, which weir_find_vni() reads. A VXLAN header is valid with its flag I; a Geneve header is of
+ * version 0. Other flags may be set: VXLAN with a group policy uses the highest.
+ *
+ * On arrival the kernel merges VXLAN, Geneve, GRE and IP-in-IP packets by their innermost TCP
  * header. The buffer contains all headers once, but each packet on the wire had all of them:
  * the tunnel's and those of the inner packet. packet.h ends at the outer headers, which
  * policies specify. Counting only the outer headers per packet misses 4.7 % of a full VXLAN
@@ -13,7 +17,8 @@
  * If a buffer does not have this form, the outer headers alone count. IPv6 extension headers inside
  * a tunnel are not parsed. One tunnel level is enough: the kernel merges no deeper.
  *
- * Worked example: Ethernet 14, IPv4 20, UDP 8, VXLAN 8, Ethernet 14, IPv4 20, TCP 32: 116 bytes, of
+ * Worked examples: behind UDP to port 8472, the bytes 08 00 00 00 00 00 05 00 give the network 5.
+ * Ethernet 14, IPv4 20, UDP 8, VXLAN 8, Ethernet 14, IPv4 20, TCP 32 are 116 bytes of headers, of
  * which packet.h reports 42. Ten packets with 1,398 bytes of payload are a buffer of 14,096 bytes,
  * and 14,096 + 9 * 116 = 15,140 bytes on the wire.
  *
@@ -24,7 +29,8 @@
 
 #include "packet.h"
 
-#define WEIR_GENEVE_PORT 6081
+/* Ports of each kind of tunnel. */
+#define WEIR_TUNNEL_PORTS 4
 #define WEIR_PROTOCOL_IPV4 4
 #define WEIR_PROTOCOL_IPV6 41
 #define WEIR_PROTOCOL_GRE 47
@@ -33,11 +39,48 @@
 /* Ethernet inside a tunnel: Transparent Ethernet Bridging */
 #define WEIR_TYPE_ETHERNET 0x6558
 
+/* UDP ports of tunnels in host byte order; 0: none. */
+struct weir_tunnels {
+	u16 vxlan[WEIR_TUNNEL_PORTS];
+	u16 geneve[WEIR_TUNNEL_PORTS];
+};
+
+WEIR_INLINE int weir_has_port(const u16 *ports, u16 port)
+{
+	u32 i;
+
+	for (i = 0; i < WEIR_TUNNEL_PORTS; i++) {
+		if (port && ports[i] == port)
+			return 1;
+	}
+	return 0;
+}
+
+/* Sets the VNI of a parsed packet, if it has one. */
+WEIR_INLINE void weir_find_vni(weir_frame *frame, const struct weir_tunnels *tunnels, struct weir_packet *packet)
+{
+	u8 header[8] WEIR_ALIGNED;
+	int vxlan;
+
+	if (packet->protocol != WEIR_PROTOCOL_UDP || !(packet->has & WEIR_HAS_PORTS))
+		return;
+	vxlan = weir_has_port(tunnels->vxlan, packet->destination_port);
+	if (!vxlan && !weir_has_port(tunnels->geneve, packet->destination_port))
+		return;
+	if (weir_load(frame, packet->header_bytes, header, 8))
+		return;
+	if (vxlan ? !(header[0] & 0x08) : header[0] >> 6)
+		return;
+	packet->vni = (u32)header[4] << 16 | (u32)header[5] << 8 | header[6];
+	packet->has |= WEIR_HAS_VNI;
+}
+
 /*
  * Returns the length of all headers of the packets that were merged into `frame`. `packet` is the
  * result of weir_parse().
  */
-WEIR_INLINE u32 weir_header_bytes(weir_frame *frame, const struct weir_packet *packet)
+WEIR_INLINE u32 weir_header_bytes(weir_frame *frame, const struct weir_tunnels *tunnels,
+				  const struct weir_packet *packet)
 {
 	u8 header[40] WEIR_ALIGNED;
 	u32 offset = packet->header_bytes, i;
@@ -48,13 +91,13 @@ WEIR_INLINE u32 weir_header_bytes(weir_frame *frame, const struct weir_packet *p
 		return packet->header_bytes;
 	if (packet->protocol == WEIR_PROTOCOL_UDP && (packet->has & WEIR_HAS_PORTS)) {
 		type = WEIR_TYPE_ETHERNET;
-		if (packet->destination_port == WEIR_GENEVE_PORT) {
+		if (weir_has_port(tunnels->geneve, packet->destination_port)) {
 			if (weir_load(frame, offset, header, 4))
 				return packet->header_bytes;
 			/* length of the options, in 4-byte words */
 			offset += (u32)(header[0] & 0x3f) * 4;
 			type = weir_be16(header + 2);
-		} else if (packet->destination_port != WEIR_VXLAN_PORT) {
+		} else if (!weir_has_port(tunnels->vxlan, packet->destination_port)) {
 			return packet->header_bytes;
 		}
 		offset += 8;

@@ -149,7 +149,7 @@ pub(crate) fn tag_values(policy: &Policy) -> u64 {
 /// interface need not exist.
 fn classes_of(policy: &Policy, interface: &str) -> Result<(Classifier, Vec<ServiceId>), HostError> {
     let services = policy.services();
-    let classifier = Classifier::new(services.classification_order(), Some(interface))?;
+    let classifier = Classifier::of(policy, Some(interface))?;
     let leaves: Vec<ServiceId> = services.leaves().map(|(id, _)| id).collect();
     if leaves.len() > SERVICES_MAX as usize {
         return Err(LoaderError::TooManyServices.into());

@@ -136,7 +136,7 @@ impl Plan {
 
     /// The rules of the port of an interface whose link has this rate.
     pub fn port(&self, interface: &str, link: Bandwidth) -> Result<PortRules, PlanError> {
-        let classifier = Classifier::new(self.policy.services().classification_order(), Some(interface))?;
+        let classifier = Classifier::of(&self.policy, Some(interface))?;
         let paths = self.policy.services().iter().map(|(_, service)| service.path().to_owned());
         let services = self.numbers.iter().copied().zip(paths).filter(|(number, _)| *number != 0).collect();
         let (rate, lossless) = (self.rate(link), self.obstacles.is_empty());

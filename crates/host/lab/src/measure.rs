@@ -51,7 +51,8 @@ impl UplinkMeter {
         let datapath = netns.run(|| -> Result<_, MeasureError> {
             let interface = Interface::named(&port)?;
             // By the name of a machine's interface, so that filters on it find their packets here too.
-            let classifier = Classifier::new(order, Some(crate::network::NIC))?;
+            let tunnels = scenario.policy().tunnels();
+            let classifier = Classifier::new(order, Some(crate::network::NIC))?.with_tunnels(tunnels);
             let mut datapath = InterfaceDatapath::attach(&interface, None)?;
             let services = scenario.policy().services();
             datapath.set_slots(services.leaves().map(|(id, service)| (id, service.path())))?;

@@ -148,7 +148,7 @@ impl Messages {
         let weir_workload::Spec::Rounds(rounds) = &group.spec else { unreachable!("messages are rounds") };
         let service = group.service.expect("a flow group under a policy has a service");
         let policy = scenario.policy();
-        let classifier = Classifier::new(policy.services().classification_order(), Some(NIC))?;
+        let classifier = Classifier::of(policy, Some(NIC))?;
         let (sender, events) = mpsc::channel();
         let mut ready = MessageGroup {
             name: group.name.clone(),

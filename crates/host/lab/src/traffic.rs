@@ -116,7 +116,7 @@ impl Transfers {
     /// Plans ports, starts all servers and gets all clients ready. Output files go into `directory`.
     pub fn prepare(network: &Network, scenario: LabScenario<'_>, directory: &Path) -> Result<Self, TrafficError> {
         let policy = scenario.policy();
-        let classifier = Classifier::new(policy.services().classification_order(), Some(crate::network::NIC))?;
+        let classifier = Classifier::of(policy, Some(crate::network::NIC))?;
         let mut all = Self { transfers: Vec::new(), servers: Vec::new(), listening: BTreeMap::new() };
         for (t, traffic) in scenario.transfers().iter().enumerate() {
             for (from, to) in traffic.pairs() {

@@ -107,7 +107,7 @@ fn attach(policy: &Policy, socket: &UdpSocket, classes: Classes) -> InterfaceDat
 }
 
 fn rules(policy: &Policy, datapath: &mut InterfaceDatapath, classes: Classes) {
-    let classifier = Classifier::new(policy.services().classification_order(), Some("eth")).expect("supported");
+    let classifier = Classifier::of(policy, Some("eth")).expect("supported");
     datapath.set_rules(&classifier, classes).expect("rules");
 }
 

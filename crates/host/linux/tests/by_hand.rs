@@ -46,7 +46,7 @@ services:
 /// Puts `a` under a policy.
 fn apply(datapath: &mut InterfaceDatapath, policy: &Policy) {
     let services = policy.services();
-    let classifier = Classifier::new(services.classification_order(), Some("eth")).expect("supported");
+    let classifier = Classifier::of(policy, Some("eth")).expect("supported");
     datapath.set_slots(services.leaves().map(|(id, service)| (id, service.path()))).expect("slots");
     datapath.set_rules(&classifier, Classes::Htb).expect("rules");
     let (shaper, sending) = (ShaperConfig::parley(policy, None, None), Sending::over(&interface()).expect("offloads"));

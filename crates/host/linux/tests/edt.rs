@@ -89,7 +89,7 @@ fn programs(policy: &Policy, machine: MachineId, timeout: u64) -> InterfaceDatap
 }
 
 fn rules(policy: &Policy, datapath: &mut InterfaceDatapath, classes: Classes) {
-    let classifier = Classifier::new(policy.services().classification_order(), Some("eth")).expect("supported");
+    let classifier = Classifier::of(policy, Some("eth")).expect("supported");
     datapath.set_rules(&classifier, classes).expect("rules");
 }
 

@@ -75,7 +75,7 @@ impl Host {
         let machine = MachineId(machine);
         let mut datapath = InterfaceDatapath::attach(&interface(), None).expect("attach");
         let services = policy.services();
-        let classifier = Classifier::new(services.classification_order(), Some("eth")).expect("supported");
+        let classifier = Classifier::of(policy, Some("eth")).expect("supported");
         let leaves = services.leaves().map(|(id, service)| (id, service.path()));
         datapath.set_slots(leaves).expect("slots");
         datapath.set_rules(&classifier, Classes::Htb).expect("rules");

@@ -47,8 +47,11 @@ fn rate(service: u32, min: u64, max: Bandwidth) -> ServiceRate {
 }
 
 fn attach(classes: Classes) -> InterfaceDatapath {
+    attach_for(&filters(), classes)
+}
+
+fn attach_for(filters: &[(ServiceId, Match)], classes: Classes) -> InterfaceDatapath {
     let mut datapath = InterfaceDatapath::attach(&interface(), None).expect("attach");
-    let filters = filters();
     let classifier = Classifier::new(filters.iter().map(|(s, f)| (*s, f)), Some("eth")).expect("supported");
     datapath.set_slots(services(3)).expect("slots");
     datapath.set_rules(&classifier, classes).expect("rules");
@@ -169,6 +172,69 @@ fn limit_applies_to_its_service_only() {
         println!("{queue:?}");
         assert!(queue.sent.get() > 1_000_000, "every class carried something");
         assert_eq!(queue.destinations, 0, "no receiver sent feedback");
+    }
+}
+
+/// A tunnel of the hosts between `a` (10.79.0.1) and `b` (10.79.0.2); false, with a line of output, without support.
+fn add_tunnel(cable: &Cable, kind: &str, more: &str, ends: [&str; 2]) -> bool {
+    for (netns, i) in [(&cable.a, 0), (&cable.b, 1)] {
+        let local = if kind == "vxlan" { format!("local {} dev eth", ends[i]) } else { String::new() };
+        let link = format!("link add tun type {kind} id 5 {more} remote {} {local}", ends[1 - i]);
+        let output = netns.command("ip").expect("ip").args(link.split_whitespace()).output().expect("ip");
+        let error = String::from_utf8_lossy(&output.stderr);
+        if error.contains("Unknown device type") || error.contains("not supported") {
+            // Not by println!, which a passing test swallows.
+            let line = format!("skipped: this host has no {kind}\n");
+            std::io::Write::write_all(&mut std::io::stderr(), line.as_bytes()).expect("standard error takes a line");
+            return false;
+        }
+        assert!(output.status.success(), "{link}: {error}");
+        netns
+            .ip_batch(&format!("link set tun mtu 1400\naddr add 10.79.0.{}/24 dev tun\nlink set tun up\n", i + 1))
+            .expect("up");
+    }
+    true
+}
+
+/// A filter by `vni` finds the packets of VXLAN to Linux's own port and of Geneve, over IPv4 and IPv6.
+#[test]
+fn limits_of_networks_hold_in_tunnels() {
+    if skipped() {
+        return;
+    }
+    let _alone = alone();
+    let cable = Cable::new("t8");
+    for (netns, i) in [(&cable.a, 1), (&cable.b, 2)] {
+        let on = || std::fs::write("/proc/sys/net/ipv6/conf/eth/disable_ipv6", "0");
+        netns.run(on).expect("enter").expect("IPv6 on");
+        netns.ip_batch(&format!("addr add fd77::{i}/64 dev eth nodad\n")).expect("an address");
+    }
+    let of = |vni, service| (ServiceId(service), Match { vni: Some(vni), ..Match::default() });
+    let limit = Bandwidth::from_mbps(20);
+    let rates = [rate(0, 1, Bandwidth::from_mbps(80)), rate(1, 1, limit)];
+    let filters = [of(4, 0), of(5, 1)];
+    let (_datapath, _shaper) = cable.a.run(|| (attach_for(&filters, Classes::Htb), shape(&rates))).expect("enter");
+    let (ipv4, ipv6) = (["10.77.0.1", "10.77.0.2"], ["fd77::1", "fd77::2"]);
+    // With the bytes of the outer IP header.
+    for (kind, more, ends, outer) in [
+        ("vxlan", "dstport 4789", ipv4, 20),
+        ("vxlan", "dstport 8472", ipv4, 20),
+        ("vxlan", "dstport 8472", ipv6, 40),
+        ("geneve", "dstport 6081", ipv4, 20),
+        ("geneve", "dstport 6081", ipv6, 40),
+    ] {
+        if !add_tunnel(&cable, kind, more, ends) {
+            continue;
+        }
+        let server = cable.server_at("10.79.0.2", 7000);
+        let measured = received(cable.client_to("10.79.0.2", 7000, "2", "reno"));
+        let frame = f64::from(14 + outer + 8 + 8 + 14 + 1400);
+        println!("{kind} {more} over {}", ends[0]);
+        within(measured, limit.bps() as f64 / 1e6 * 1348.0 / frame, 5.0);
+        drop(server);
+        for netns in [&cable.a, &cable.b] {
+            netns.ip(["link", "del", "tun"]).expect("removed");
+        }
     }
 }
 

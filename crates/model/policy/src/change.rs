@@ -73,7 +73,7 @@ impl Policy {
     ///
     /// # Errors
     /// The errors of the file with this value, with the setting named; and a change of the network,
-    /// of the set of services, or of their filters: these do not change at run time.
+    /// of the set of services, of their filters, or of the ports of tunnels: these do not change at run time.
     pub fn with(&self, setting: &str) -> Result<Self, Diagnostics> {
         let Some((path, value)) = setting.split_once('=') else {
             return Err(self.refuse(
@@ -107,6 +107,12 @@ impl Policy {
             return Err(self.refuse(
                 format!("{last}: the services or their filters would be other ones"),
                 "which services there are does not change at run time; change shares or caps",
+            ));
+        }
+        if changed.tunnels != self.tunnels {
+            return Err(self.refuse(
+                format!("{last}: the ports of tunnels would be other ones"),
+                "ports by which packets are classified do not change at run time; change shares or caps",
             ));
         }
         Ok(changed)

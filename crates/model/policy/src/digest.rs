@@ -2,7 +2,7 @@
 //!
 //! Hosts compare fingerprints before they use each other's usage reports, so it must not depend on
 //! the platform, the compiler or the order of the file, and must cover names, capacities, services,
-//! filters, shares, machines, caps and the weights of senders and of credits, by which a receiver's
+//! filters, ports of tunnels, shares, machines, caps and the weights of senders and of credits, by which a receiver's
 //! share or that of a port is divided: hosts that disagree on those would divide it against the
 //! policy. It leaves out content that changes neither ids nor shares: comments, addresses,
 //! switches' buffers, the virtual machines of tenants, latency targets, levels, and the intervals
@@ -19,6 +19,7 @@
 
 use crate::machine_set::MachineSet;
 use crate::model::{Caps, Services, Sharing};
+use crate::tunnels::Tunnels;
 use std::fmt::{self, Write};
 use weir_network::Network;
 use weir_units::{ContentionPoint, Direction};
@@ -40,17 +41,29 @@ impl Write for Fnv {
     }
 }
 
+/// The services, and the ports of tunnels whose networks their filters specify.
+pub(crate) type Classes<'a> = (&'a Services, &'a Tunnels);
+
 /// The fingerprint of the content that decides shares and ids.
-pub(crate) fn of(sharing: Sharing, network: &Network, services: &Services, caps: &Caps) -> u64 {
+pub(crate) fn of(sharing: Sharing, network: &Network, classes: Classes<'_>, caps: &Caps) -> u64 {
     let mut hash = Fnv::new();
     // The hash takes every text: there is no error to handle.
-    let _ = write(&mut hash, sharing, network, services, caps);
+    let _ = write(&mut hash, sharing, network, classes, caps);
     hash.0
 }
 
 /// The canonical text. Rates in bit/s, weights in thousandths.
-fn write(out: &mut impl Write, sharing: Sharing, network: &Network, services: &Services, caps: &Caps) -> fmt::Result {
+fn write(out: &mut impl Write, sharing: Sharing, network: &Network, classes: Classes<'_>, caps: &Caps) -> fmt::Result {
+    let (services, tunnels) = classes;
     writeln!(out, "weir 1 {}", sharing.name())?;
+    // The default has no line, so that policies without the key keep their fingerprints.
+    if *tunnels != Tunnels::default() {
+        for (kind, ports) in [("vxlan", tunnels.vxlan()), ("geneve", tunnels.geneve())] {
+            for port in ports {
+                writeln!(out, "tunnel {kind} {port}")?;
+            }
+        }
+    }
     for point in ContentionPoint::ALL {
         writeln!(out, "cap {} {} {}", point, caps[point].tx.bps(), caps[point].rx.bps())?;
     }

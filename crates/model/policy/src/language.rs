@@ -102,6 +102,12 @@ pub static POLICY: Record = Record {
             "services: { web: { match: [ { protocol: tcp, port: 80 } ] } }",
         ),
         Key::optional(
+            "tunnels",
+            Shape::Record(&TUNNELS),
+            "The UDP ports of tunnels whose networks filters specify (`vni`).",
+            "tunnels: { vxlan: [4789, 8472] }",
+        ),
+        Key::optional(
             "caps",
             Shape::Record(&CAPS),
             "Caps on the sum of all traffic at a point (the papers' star service).",
@@ -351,12 +357,25 @@ static FILTER: Record = Record {
         ),
         Key::optional(
             "vni",
-            Shape::Scalar(&Scalar::Integer { what: "a VXLAN network identifier", min: 0, max: (1 << 24) - 1 }),
-            "The VXLAN network identifier.",
+            Shape::Scalar(&Scalar::Integer { what: "a network identifier", min: 0, max: (1 << 24) - 1 }),
+            "The network identifier of a VXLAN or Geneve packet, to one of the ports of `tunnels`.",
             "vni: 4711",
         ),
     ],
 };
+
+static TUNNELS: Record = Record {
+    id: "tunnels",
+    what: "the ports of tunnels",
+    doc: "The UDP ports of each kind of tunnel, four at most. A kind that is not written has its usual ones.",
+    keys: &[
+        Key::optional("vxlan", TUNNEL_PORTS, "The ports of VXLAN; 4789 and 8472 where not written.", "vxlan: 8472"),
+        Key::optional("geneve", TUNNEL_PORTS, "The ports of Geneve; 6081 where not written.", "geneve: [6081, 6082]"),
+    ],
+};
+const TUNNEL_PORTS: Shape = Shape::OneOf(&[Shape::Scalar(&TUNNEL_PORT), Shape::List(&TUNNEL_PORT_LIST)]);
+static TUNNEL_PORT: Scalar = Scalar::Integer { what: "a port", min: 1, max: u16::MAX as i128 };
+static TUNNEL_PORT_LIST: List = List { what: "a list of ports", item: Shape::Scalar(&TUNNEL_PORT), min: 1 };
 
 static LATENCY: Record = Record {
     id: "latency",

@@ -66,6 +66,7 @@ mod queue_budget;
 mod read;
 mod sweep;
 mod tenants;
+mod tunnels;
 mod write;
 
 pub use admission::beside_levels;
@@ -80,5 +81,6 @@ pub use model::{
 };
 pub use queue_budget::QueueBudget;
 pub use tenants::{SharedQueue, Tenant, TenantAtMachine, TenantPaths, TenantQueues, VmGroup};
+pub use tunnels::{TUNNEL_PORTS_MAX, Tunnels};
 pub use weir_document::{Diagnostic, Diagnostics};
 pub use write::cap_text;

@@ -17,6 +17,7 @@ use crate::levels::{Level, LevelChoice, Levels, WorstLatency};
 use crate::machine_set::{MachineSet, ids_of};
 use crate::sweep;
 use crate::tenants::{Tenant, TenantQueues};
+use crate::tunnels::Tunnels;
 use std::fmt;
 use std::sync::Arc;
 use weir_document::{Source, Span};
@@ -35,6 +36,7 @@ pub struct Policy {
     pub(crate) network: Network,
     pub(crate) wiring: Wiring,
     pub(crate) services: Services,
+    pub(crate) tunnels: Tunnels,
     pub(crate) caps: Caps,
     pub(crate) levels: Option<Levels>,
     pub(crate) credits: Option<Credits>,
@@ -64,6 +66,10 @@ impl Policy {
     /// The tree of services.
     pub fn services(&self) -> &Services {
         &self.services
+    }
+    /// The UDP ports of tunnels whose networks filters specify.
+    pub fn tunnels(&self) -> &Tunnels {
+        &self.tunnels
     }
     /// Caps on the sum of all traffic at a contention point: the papers' star service (Parley Fig
     /// 1).
@@ -436,7 +442,7 @@ pub struct Match {
     pub cgroup: Option<crate::CgroupGlob>,
     /// The differentiated-services code point, 0 to 63.
     pub dscp: Option<u8>,
-    /// The VXLAN network identifier, 0 to 2^24 − 1.
+    /// The network identifier of VXLAN or Geneve, 0 to 2^24 − 1.
     pub vni: Option<u32>,
     /// The priority of the sending socket (`SO_PRIORITY`).
     pub priority: Option<u32>,

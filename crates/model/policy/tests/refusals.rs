@@ -150,6 +150,13 @@ refusals! {
     prefix: changed("protocol: tcp,", "address: 10.0.0.1/8,");
     dscp: changed("protocol: tcp,", "dscp: 64,");
     vni: changed("protocol: tcp,", "vni: 16777216,");
+    tunnels_to_port_0: changed("caps:", "tunnels: { vxlan: 0, geneve: [6081, 65536] }\ncaps:");
+    tunnels_of_no_port: changed("caps:", "tunnels: { geneve: [] }\ncaps:");
+    tunnels_of_five_ports: changed("caps:", "tunnels: { vxlan: [1, 2, 3, 4, 5] }\ncaps:");
+    tunnels_of_a_port_twice: changed("caps:", "tunnels: { vxlan: [8472, 8472] }\ncaps:");
+    tunnels_of_a_port_in_both: changed("caps:", "tunnels: { vxlan: [4789, 7000], geneve: 7000 }\ncaps:");
+    tunnels_of_a_default_port_of_the_other_kind: changed("caps:", "tunnels: { vxlan: 6081 }\ncaps:");
+    tunnels_of_an_unknown_kind: changed("caps:", "tunnels: { gnv: 6081 }\ncaps:");
     empty_filter: changed("{ interface: \"tap*\" }", "{}");
     empty_match: changed("[ { interface: \"tap*\" } ]", "[]");
     no_match: changed("    match: [ { interface: \"tap*\" } ]\n", "");
@@ -314,6 +321,7 @@ fn changes() {
         "network.nic=20Gb/s",
         "services..max=1Gb/s",
         "caps.rack",
+        "tunnels.vxlan=4790",
     ] {
         out.push_str(&format!("{setting}\n{}\n", policy.with(setting).expect_err(setting).render(false)));
     }

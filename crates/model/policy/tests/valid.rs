@@ -97,6 +97,7 @@ fn every_key_is_read() {
             writeln!(out, "  {:?} senders {:?}", service.shaper(), service.senders()).unwrap();
         }
     }
+    writeln!(out, "{:?}", policy.tunnels()).unwrap();
     writeln!(out, "caps {:?}", policy.caps()).unwrap();
     writeln!(out, "{:?} {:#?}", policy.network().offer(), policy.levels()).unwrap();
     writeln!(out, "forwarders {} {:?}", policy.network().forwarders(), policy.credits()).unwrap();
@@ -110,6 +111,28 @@ fn every_key_is_read() {
     insta::assert_snapshot!(out);
     let ping = policy.services().get(policy.services().named("ping").unwrap());
     assert_eq!(ping.level(), Some(LevelChoice::Numbered(Level::from_index(1))));
+}
+
+/// A written kind replaces its default ports. The default, written or not, leaves fingerprints as they were.
+#[test]
+fn tunnels_have_ports() {
+    let of = |tunnels: &str| read(&texts::EXAMPLE.replace("caps:", &format!("{tunnels}\ncaps:")));
+    let ports = |tunnels: &str| {
+        let policy = of(tunnels);
+        (policy.tunnels().vxlan().to_vec(), policy.tunnels().geneve().to_vec())
+    };
+    assert_eq!(ports(""), (vec![4789, 8472], vec![6081]));
+    assert_eq!(ports("tunnels: { vxlan: 4790 }"), (vec![4790], vec![6081]));
+    assert_eq!(ports("tunnels: { geneve: [6082, 6081] }"), (vec![4789, 8472], vec![6081, 6082]));
+    // The default ports of each other.
+    assert_eq!(ports("tunnels: { vxlan: 6081, geneve: [8472] }"), (vec![6081], vec![8472]));
+    assert_eq!(ports("tunnels: { vxlan: [1, 2, 3, 65535], geneve: [4, 5, 6, 7] }").0, [1, 2, 3, 65_535]);
+    let written = of("tunnels: { vxlan: [8472, 4789], geneve: 6081 }");
+    assert_eq!(written.digest(), of("").digest());
+    assert_eq!(*written.tunnels(), weir_policy::Tunnels::default());
+    let digests = ["vxlan: 4790", "geneve: 4790", "vxlan: [4789, 4790]"];
+    let digests = digests.map(|of_kind| of(&format!("tunnels: {{ {of_kind} }}")).digest());
+    assert!(!digests.contains(&written.digest()) && digests[0] != digests[1] && digests[0] != digests[2]);
 }
 
 #[test]

@@ -103,7 +103,14 @@ const SAFE: &[&str] = &[
     "weir_wire_bytes",
 ];
 /// Functions with pointers that may be null, alias, or name several objects.
-const UNSAFE: &[&str] = &["weir_depart", "weir_departure_tick_time", "weir_header_bytes", "weir_parse", "weir_siphash"];
+const UNSAFE: &[&str] = &[
+    "weir_depart",
+    "weir_departure_tick_time",
+    "weir_header_bytes",
+    "weir_index_find_vni",
+    "weir_parse",
+    "weir_siphash",
+];
 
 /// The structures of event counters, which status and metrics read by name.
 const COUNTERS: &[&str] = &["weir_counts", "weir_credit_counters", "weir_forwarder_counts"];

@@ -18,7 +18,7 @@ use ipnet::IpNet;
 use std::collections::BTreeSet;
 use std::fmt;
 use std::net::IpAddr;
-use weir_policy::{CgroupGlob, Match, Protocol, glob};
+use weir_policy::{CgroupGlob, Match, Policy, Protocol, TUNNEL_PORTS_MAX, Tunnels, glob};
 use weir_units::ServiceId;
 
 /// The most rules of one interface.
@@ -107,7 +107,7 @@ pub struct Fields {
     pub ports: Option<(u16, u16)>,
     /// The differentiated-services code point.
     pub dscp: u8,
-    /// The VXLAN network, for encapsulated packets.
+    /// The network of VXLAN or Geneve, for packets of tunnels.
     pub vni: Option<u32>,
 }
 
@@ -156,9 +156,27 @@ impl fmt::Debug for Classifier {
     }
 }
 
+impl From<&Tunnels> for abi::Tunnels {
+    fn from(tunnels: &Tunnels) -> Self {
+        const { assert!(abi::TUNNEL_PORTS as usize == TUNNEL_PORTS_MAX, "a policy's ports fit") };
+        let [vxlan, geneve] = [tunnels.vxlan(), tunnels.geneve()].map(|of| {
+            let mut ports = [0; TUNNEL_PORTS_MAX];
+            ports[..of.len()].copy_from_slice(of);
+            ports
+        });
+        Self { vxlan, geneve }
+    }
+}
+
 impl Classifier {
-    /// The classifier for `interface` from filters in the order in which they are tried. Without an
+    /// The classifier for `interface` of a policy, with its filters and its ports of tunnels. Without an
     /// interface (a simulated host) filters that name one never match, as it has no guests.
+    pub fn of(policy: &Policy, interface: Option<&str>) -> Result<Self, ClassifierError> {
+        let classifier = Self::new(policy.services().classification_order(), interface)?;
+        Ok(classifier.with_tunnels(policy.tunnels()))
+    }
+
+    /// The same from filters in the order in which they are tried, with the default ports of tunnels.
     pub fn new<'a>(
         order: impl IntoIterator<Item = (ServiceId, &'a Match)>,
         interface: Option<&str>,
@@ -187,7 +205,14 @@ impl Classifier {
             }
             Unindexed::TooLarge => ClassifierError::TooLarge { count: rules.len() },
         })?;
-        Ok(Self { index, globs })
+        Ok(Self { index, globs }.with_tunnels(&Tunnels::default()))
+    }
+
+    /// The same filters with other ports of tunnels.
+    #[must_use]
+    pub fn with_tunnels(mut self, tunnels: &Tunnels) -> Self {
+        self.index.tunnels = tunnels.into();
+        self
     }
 
     /// The rules in the order of the policy.
@@ -243,7 +268,17 @@ impl Classifier {
 
     /// The service of an Ethernet frame; none when no rule matches or the frame is malformed.
     pub fn classify(&self, frame: &[u8]) -> Option<ServiceId> {
-        self.classify_packet(&parse(frame)?)
+        self.classify_packet(&self.packet(frame)?)
+    }
+
+    /// The fields of an Ethernet frame that the filters need: those of [`parse`], and its VNI if a filter specifies
+    /// one. `None` if the frame is malformed.
+    pub fn packet(&self, frame: &[u8]) -> Option<Packet> {
+        let mut packet = parse(frame)?;
+        let bytes = abi::Bytes { data: frame.as_ptr(), size: u32::try_from(frame.len()).ok()? };
+        // SAFETY: `bytes` names the frame, which is only read, as the index is; `packet` is writable.
+        unsafe { abi::index_find_vni(&*self.index, &bytes, &mut packet) };
+        Some(packet)
     }
 
     /// The service of a packet with these fields.
@@ -258,7 +293,7 @@ impl Classifier {
     }
 }
 
-/// The fields of an Ethernet frame; `None` if it is malformed.
+/// The fields of an Ethernet frame, without a VNI; `None` if it is malformed.
 pub fn parse(frame: &[u8]) -> Option<Packet> {
     let mut packet = Packet::default();
     let bytes = abi::Bytes { data: frame.as_ptr(), size: u32::try_from(frame.len()).ok()? };

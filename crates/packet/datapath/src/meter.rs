@@ -4,6 +4,7 @@
 //! `datapath/meter.h`. Frames count from the Ethernet header to the end of the payload.
 
 use crate::abi;
+use weir_policy::Tunnels;
 use weir_units::Bytes;
 
 /// A count of traffic in one direction. It only grows; rates are differences over time.
@@ -36,12 +37,12 @@ impl From<abi::Meter> for Meter {
 }
 
 /// Bytes of headers of each packet that the kernel merged into `frame`, including those inside a
-/// tunnel (`datapath/tunnel.h`); `None` for a malformed frame.
-pub fn header_bytes(frame: &[u8]) -> Option<u32> {
+/// tunnel (`datapath/tunnel.h`) to one of these ports; `None` for a malformed frame.
+pub fn header_bytes(frame: &[u8], tunnels: &Tunnels) -> Option<u32> {
     let packet = crate::parse(frame)?;
     let bytes = abi::Bytes { data: frame.as_ptr(), size: u32::try_from(frame.len()).ok()? };
-    // SAFETY: `bytes` names the frame, which is only read.
-    Some(unsafe { abi::header_bytes(&bytes, &packet) })
+    // SAFETY: `bytes` names the frame, which is only read, as the other objects are.
+    Some(unsafe { abi::header_bytes(&bytes, &tunnels.into(), &packet) })
 }
 
 /// Packets on the wire of a buffer of `bytes` with `header_bytes` of headers. `gso_size` is the payload

@@ -100,6 +100,7 @@ impl<'a> Builder<'a> {
     fn new(rules: &'a [Rule]) -> Self {
         let mut index = bytemuck::zeroed_box::<RuleIndex>();
         index.count = rules.len() as u32;
+        index.needs = rules.iter().fold(0, |needs, rule| needs | u32::from(rule.needs));
         index.rules[..rules.len()].copy_from_slice(rules);
         Self { rules, index, lists: Lists::default(), entries: Vec::new() }
     }

@@ -5,6 +5,7 @@
 
 use crate::frames::{Random, filters, frame};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use weir_datapath::abi::HAS_VNI;
 use weir_datapath::{Classifier, Fields, parse};
 use weir_policy::{Match, Protocol};
 use weir_units::ServiceId;
@@ -109,11 +110,14 @@ fn model(frame: &[u8]) -> Option<Model> {
         _ => 12,
     };
     if packet.protocol == Some(17)
-        && be16(transport, 2) == Some(4789)
-        && let Some(vxlan) = transport.get(8..16)
-        && vxlan[0] & 8 != 0
+        && let Some(tunnel) = transport.get(8..16)
+        && match be16(transport, 2) {
+            Some(4789 | 8472) => tunnel[0] & 8 != 0,
+            Some(6081) => tunnel[0] < 0x40,
+            _ => false,
+        }
     {
-        packet.vni = Some(u32::from_be_bytes([0, vxlan[4], vxlan[5], vxlan[6]]));
+        packet.vni = Some(u32::from_be_bytes([0, tunnel[4], tunnel[5], tunnel[6]]));
     }
     Some(packet)
 }
@@ -139,7 +143,7 @@ fn c_and_model_verdicts_agree() {
     let seed = 0x5eed_0001;
     println!("seed {seed:#x}");
     let mut random = Random(seed);
-    let (mut classified, mut malformed, mut total) = (0, 0, 0);
+    let (mut classified, mut malformed, mut in_tunnels, mut total) = (0, 0, 0, 0);
     for count in [1, 2, 5, 20, 100, 256].repeat(10) {
         let filters = filters(&mut random, count);
         let classifier = classifier(&filters);
@@ -170,12 +174,13 @@ fn c_and_model_verdicts_agree() {
                 assert_eq!(classifier.classify_fields(&fields), expected);
             }
             classified += u32::from(expected.is_some());
+            in_tunnels += u32::from(classifier.packet(&frame).is_some_and(|packet| packet.has & HAS_VNI != 0));
             malformed += u32::from(parse(&frame).is_none());
             total += 1;
         }
     }
-    println!("{total} frames, {classified} classified, {malformed} malformed");
-    assert!(classified > total / 4 && malformed > total / 50, "the generator reaches both sides");
+    println!("{total} frames, {classified} classified, {malformed} malformed, {in_tunnels} with a VNI");
+    assert!(classified > total / 4 && malformed > total / 50 && in_tunnels > total / 100, "the generator reaches all");
 }
 
 #[test]

@@ -48,7 +48,7 @@ impl Headers {
     /// # Errors
     /// If the policy's filters cannot become a classifier.
     pub fn new(policy: &Arc<Policy>) -> Result<Self, ClassifierError> {
-        let classifier = Classifier::new(policy.services().classification_order(), None)?;
+        let classifier = Classifier::of(policy, None)?;
         Ok(Self { policy: Arc::clone(policy), classifier })
     }
 

@@ -216,7 +216,7 @@ fn route_remark(policy: &Policy, found: &[TenantRoute]) -> Option<Diagnostic> {
 /// planning.
 fn filter_remark(policy: &Policy) -> Option<Diagnostic> {
     let services = policy.services();
-    let error = Classifier::new(services.classification_order(), Some("")).err()?;
+    let error = Classifier::of(policy, Some("")).err()?;
     let path = error.service().map_or("", |service| services.get(service).path());
     let keys: Vec<&str> = path.split('/').flat_map(|name| ["services", name]).chain(["match"]).collect();
     Some(policy.note(&keys, &format!("no agent enforces these filters: {error}"), error.hint()))

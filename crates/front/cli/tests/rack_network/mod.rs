@@ -236,7 +236,7 @@ impl Meter {
         });
         let mut datapath = datapath.expect("inside");
         let services = policy.services();
-        let classifier = Classifier::new(services.classification_order(), Some("eth0")).expect("filters");
+        let classifier = Classifier::of(policy, Some("eth0")).expect("filters");
         datapath.set_slots(services.leaves().map(|(id, service)| (id, service.path()))).expect("slots");
         datapath.set_rules(&classifier, Classes::None).expect("rules");
         let service = services.leaves().next().expect("a service").0;

@@ -166,7 +166,7 @@ impl Applications {
         directory: &Path,
     ) -> Result<Self, ApplicationError> {
         let policy = scenario.policy();
-        let classifier = Classifier::new(policy.services().classification_order(), Some(crate::network::NIC))?;
+        let classifier = Classifier::of(policy, Some(crate::network::NIC))?;
         let mut all = Self {
             servers: Vec::new(),
             clocks: Vec::new(),

@@ -16,6 +16,7 @@ mod services;
 mod shaper;
 mod share;
 mod tenants;
+mod tunnels;
 
 pub(crate) use services::ReadService;
 pub(crate) use share::{direction_names, same_in_directions};
@@ -78,6 +79,7 @@ fn read(root: &Node, written: &Written, problems: &mut Problems) -> Policy {
             "name the traffic that shares the network, for example `services: { web: { match: [ { port: 80 } ] } }`";
         problems.error(root.span, "the policy has no services and no tenants", hint);
     }
+    let tunnels = tunnels::read(root.get("tunnels"), problems);
     let read_caps = caps(root.get("caps"));
     overlap::check(&services, problems);
     levels::socket_filters(&services, problems);
@@ -99,10 +101,22 @@ fn read(root: &Node, written: &Written, problems: &mut Problems) -> Policy {
     let written = Written { receive_minimum, ..written.clone() };
     let services = Services::new(services.into_iter().map(|read| read.service).collect());
     let ReadNetwork { network, wiring, .. } = network;
-    let digest = digest::of(sharing, &network, &services, &caps);
+    let digest = digest::of(sharing, &network, (&services, &tunnels), &caps);
     let levels = levels.map(|levels| levels.levels);
-    let policy =
-        Policy { sharing, network, wiring, services, caps, levels, credits, tenants, tenant_queues, digest, written };
+    let policy = Policy {
+        sharing,
+        network,
+        wiring,
+        services,
+        tunnels,
+        caps,
+        levels,
+        credits,
+        tenants,
+        tenant_queues,
+        digest,
+        written,
+    };
     tenants::check_dscps(root, &policy, problems);
     policy
 }

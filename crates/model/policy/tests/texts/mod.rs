@@ -64,6 +64,7 @@ services:
     order: 1
   bulk: { match: [ { port: 700 } ], credits: { weight: 2 }, order: 2 }
   rpc: { match: [ { priority: 5 } ], level: 2, order: 1 }
+tunnels: { vxlan: [8472, 4789, 4790], geneve: 6082 }
 caps: { machine: 9Gb/s, rack: { tx: 30Gb/s }, fabric: { rx: 60Gb/s } }
 levels:
   packet: 1000B

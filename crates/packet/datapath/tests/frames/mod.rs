@@ -30,7 +30,7 @@ impl Random {
     }
 }
 
-const PORTS: [u16; 8] = [0, 80, 443, 4789, 7000, 7050, 7099, 65_535];
+const PORTS: [u16; 10] = [0, 80, 443, 4789, 6081, 7000, 7050, 7099, 8472, 65_535];
 const PROTOCOLS: [u8; 6] = [6, 17, 132, 1, 58, 47];
 
 fn port(random: &mut Random) -> u16 {
