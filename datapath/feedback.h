@@ -16,10 +16,10 @@
  *   2      key number
  *   2      0 when sent, ignored when received: some hardware writes a checksum here
  *   1      WEIR_HAS_* of the sampled packet, and WEIR_FEEDBACK_ECN_ACK
- *   1      protocol of the sampled packet, as all fields up to VXLAN network
+ *   1      protocol of the sampled packet, as all fields up to VNI
  *   2, 2   source port, destination port
  *   4      service: the first four bytes of SHA-256 over its path, for operators and counters
- *   1, 3   DSCP, VXLAN network
+ *   1, 3   DSCP, VNI
  *   8      rate, bit/s: for a sender of weight 1
  *   8      epoch: number of the start of the receiver's agent
  *   8      sequence: ns since the start of the receiver's kernel

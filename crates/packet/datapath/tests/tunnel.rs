@@ -45,7 +45,6 @@ fn vxlan() -> Vec<u8> {
 }
 
 /// Of the network 42, with these words of options.
-
 fn geneve(kind: u16, words: u8) -> Vec<u8> {
     [&[words, 0], kind.to_be_bytes().as_slice(), &[0, 0, 42, 0], &vec![0; usize::from(words) * 4]].concat()
 }
