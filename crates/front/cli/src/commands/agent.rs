@@ -370,8 +370,10 @@ fn from_policy(policy: &Policy, id: MachineId) -> Result<SocketAddr, CommandErro
 /// Refuses an address that is not that of one machine, as a policy's `address:` does: address and
 /// port identify datagrams to the agent.
 fn one_machine(address: SocketAddr) -> Result<SocketAddr, &'static str> {
+    // An IPv4-mapped address is the IPv4 one, as in a policy.
+    let address = SocketAddr::new(address.ip().to_canonical(), address.port());
     match address {
-        _ if address.ip().is_unspecified() || address.ip().is_multicast() => Err("is not the address of one machine"),
+        _ if !weir_network::language::is_of_one_machine(address.ip()) => Err("is not the address of one machine"),
         _ if address.port() == 0 => Err("has no port"),
         _ => Ok(address),
     }
