@@ -173,9 +173,10 @@ impl Scalar {
     }
     /// The accepted texts that a number with commas may stand for.
     fn readings_of_commas(&self, text: &str) -> Vec<String> {
-        let is_number = !matches!(self, Self::Text { .. } | Self::Words { .. });
-        let readings = is_number.then(|| digits::comma_readings(text)).unwrap_or_default();
-        readings.into_iter().filter(|reading| self.accept(reading).is_ok()).collect()
+        match self {
+            Self::Text { .. } | Self::Words { .. } => Vec::new(),
+            _ => digits::comma_readings(text).into_iter().filter(|reading| self.accept(reading).is_ok()).collect(),
+        }
     }
     fn accept(&self, text: &str) -> Result<(), Refusal> {
         match *self {

@@ -29,8 +29,11 @@ pub enum HostError {
         #[source]
         error: io::Error,
     },
-    /// The process of an agent cannot be opened, for example because it is one of another PID namespace.
-    #[error("process {process}, which has the agent's lock: {error}")]
+    /// The process whose number is in an agent's lock is not the agent.
+    #[error(
+        "process {process} of the agent's lock: {}; the agent may run in another PID namespace",
+        if error.kind() == io::ErrorKind::NotFound { "it does not have the lock".to_owned() } else { error.to_string() }
+    )]
     Process {
         /// Its number.
         process: u32,
