@@ -101,7 +101,7 @@ fn acquire(directory: &Path, path: &Path, interface: &str) -> Result<Lock, HostE
         match file.try_lock() {
             Ok(()) => {}
             Err(TryLockError::WouldBlock) if attempts.next().is_some() => {
-                thread::sleep(BETWEEN_ATTEMPTS);
+                pause(BETWEEN_ATTEMPTS);
                 continue;
             }
             Err(TryLockError::WouldBlock) => {
@@ -119,6 +119,12 @@ fn acquire(directory: &Path, path: &Path, interface: &str) -> Result<Lock, HostE
             return Ok(lock);
         }
     }
+}
+
+/// Waits for another process to go on.
+#[expect(clippy::disallowed_methods, reason = "locks of real processes are released in real time")]
+pub(super) fn pause(time: Duration) {
+    thread::sleep(time);
 }
 
 /// A locked file, and the process number in it.

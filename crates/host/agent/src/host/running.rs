@@ -6,16 +6,15 @@
 //! the process must have the file open.
 //!
 //! Worked example: the file has 4711. The agent ends before the handle is opened, and a `sleep` gets 4711: it does not
-//! have the file open, and gets no signal. An agent in a container, with a PID namespace of its own, writes 1: process 1
-//! of the host does not have the file open either, and the error names the namespace.
+//! have the file open, and gets no signal. An agent in a container with a PID namespace of its own writes 1: process 1 of
+//! the host does not have the file open either, and the error names the namespace.
 
 use super::HostError;
-use super::lock::{LOCKS, Lock, holder, is_locked, lock_agent};
+use super::lock::{LOCKS, Lock, holder, is_locked, lock_agent, pause};
 use std::io;
 use std::os::fd::{AsRawFd as _, FromRawFd as _, OwnedFd};
 use std::path::Path;
 use std::ptr;
-use std::thread;
 use std::time::Duration;
 use weir_linux::interface::Interface;
 
@@ -62,7 +61,7 @@ impl RunningAgent {
                 Ok(_) => refused = Some(HostError::Process { process, error: io::ErrorKind::NotFound.into() }),
                 Err(error) => refused = Some(HostError::Process { process, error }),
             }
-            thread::sleep(Duration::from_millis(5));
+            pause(Duration::from_millis(5));
         }
         refused.map_or(Ok(None), Err)
     }
