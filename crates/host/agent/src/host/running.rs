@@ -6,8 +6,8 @@
 //! the process must have the file open.
 //!
 //! Worked example: the file has 4711. The agent ends before the handle is opened, and a `sleep` gets 4711: it does not
-//! have the file open, and gets no signal. An agent in a container with a PID namespace of its own writes 1: process 1 of
-//! the host does not have the file open either, and the error names the namespace.
+//! have the file open, and gets no signal. An agent in a container with a PID namespace of its own writes 1: the host's
+//! process 1 does not have the file open either, and the error names the namespace.
 
 use super::HostError;
 use super::lock::{LOCKS, Lock, holder, is_locked, lock_agent, pause};
