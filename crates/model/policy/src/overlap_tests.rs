@@ -7,8 +7,8 @@ fn filter(text: &str) -> Match {
     for field in text.split_whitespace() {
         let (key, value) = field.split_once('=').expect("key=value");
         match key {
-            "protocol" => filter.protocol = Some(syntax::protocol(value).unwrap()),
-            "port" => filter.ports = Some(syntax::ports(value).unwrap()),
+            "protocol" => filter.protocol = Some(crate::language::protocol(value).unwrap()),
+            "port" => filter.ports = syntax::ports(value).unwrap().pop(),
             "address" => filter.address = Some(syntax::prefix(value).unwrap()),
             "interface" => filter.interface = Some(value.to_owned()),
             "cgroup" => filter.cgroup = Some(syntax::cgroup(value).unwrap()),

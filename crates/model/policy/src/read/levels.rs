@@ -8,6 +8,7 @@
 //! Worked example: `levels: { factors: [10, 1] }` is refused: the second level would be slower and less urgent.
 
 use super::ReadService;
+use crate::dscp::dscp;
 use crate::language::{EPOCH_KEYWORDS, MAX_FACTOR, MAX_LEVELS, MAX_SEGMENTS, YES_NO, size_or_zero};
 use crate::levels::{EpochForm, Level, LevelChoice, LevelSettings, Levels, WorstLatency};
 use crate::machine_set::MachineSet;
@@ -341,8 +342,7 @@ impl Reader<'_> {
         let Some(list) = self.node.get("dscp") else { return Some(DSCPS.to_vec()) };
         let mut values = Vec::new();
         for item in list.items() {
-            let value = item.read(|text| scalar::integer(text, "", 0, 63)).value();
-            let value = u8::try_from(value?).ok()?;
+            let value = item.read(dscp).value()?;
             if RESERVED_DSCPS.contains(&value) {
                 let cause = format!("DSCP {value} cannot be the value of a level");
                 self.error(

@@ -10,6 +10,7 @@
 //! and a minimum above its maximum in a third gives three errors, in the order of the file.
 
 mod credits;
+mod filters;
 mod levels;
 mod machines;
 mod services;
