@@ -153,7 +153,6 @@ pub(super) fn socket_filters(services: &[ReadService], problems: &mut Problems) 
                 "any process may set priorities from 0 to 6: match a cgroup or a port where that matters",
             );
         }
-        of_guests(read, problems);
         if matches.is_empty() || matches.iter().any(Match::is_known_on_receipt) {
             in_tunnels(read, problems);
             continue;
@@ -187,22 +186,6 @@ fn in_tunnels(read: &ReadService, problems: &mut Problems) {
             format!("received packets of service `{}` match only by the tunnel's control group", read.service.path()),
             "match the network or the group alone: the sockets of packets in a tunnel are not known on receipt",
         );
-    }
-}
-
-/// A remark on control groups and priorities of guests, whose packets have no socket on the host.
-fn of_guests(read: &ReadService, problems: &mut Problems) {
-    for (filter, span) in read.service.matches.iter().zip(&read.match_spans) {
-        if filter.interface.is_some() && (filter.cgroup.is_some() || filter.priority.is_some()) {
-            problems.note(
-                *span,
-                format!(
-                    "a filter of service `{}` needs a socket, and packets of guests have none here",
-                    read.service.path()
-                ),
-                "match guests by `interface` without `cgroup` and `priority`",
-            );
-        }
     }
 }
 
