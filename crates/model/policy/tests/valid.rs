@@ -164,7 +164,9 @@ fn ipv4_mapped_prefixes_are_of_ipv4() {
 fn lists_are_filters_for_each_value() {
     let digest = |filters: &str| matching(filters).0.digest();
     let separate = "{ protocol: tcp, port: 80 }, { protocol: tcp, port: 443 }, { protocol: tcp, port: 7000-7099 }";
-    for ports in ["[80, 443, 7000-7099]", "\"80,443,7000-7099\"", "[\"443, 80\", 7000-7099]", "[80, 443, 443, 7000-7099]"] {
+    for ports in
+        ["[80, 443, 7000-7099]", "\"80,443,7000-7099\"", "[\"443, 80\", 7000-7099]", "[80, 443, 443, 7000-7099]"]
+    {
         assert_eq!(digest(&format!("{{ protocol: tcp, port: {ports} }}")), digest(separate), "{ports}");
     }
     let pairs = "{ port: 80, dscp: 26 }, { port: 80, dscp: 46 }, { port: 443, dscp: 26 }, { port: 443, dscp: 46 }";
