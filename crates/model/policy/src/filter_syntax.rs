@@ -7,8 +7,8 @@
 //! | `interface` | a glob over at most 15 characters | `/`, blanks |
 //! | `cgroup` | a glob over the paths of control groups | empty parts, `.` and `..`, `**` |
 //!
-//! IPv4-mapped prefixes are read as those of IPv4. Numbers have no leading zeros ([`weir_units::digits`]). `protocol` and `dscp` have a name or a number of a table:
-//! [`weir_document::scalar::Scalar::Named`].
+//! IPv4-mapped prefixes are read as those of IPv4. Numbers have no leading zeros ([`weir_units::digits`]). `protocol`
+//! and `dscp` have a name or a number of a table: [`weir_document::scalar::Scalar::Named`].
 //!
 //! Worked example: `10.0.0.1/8` is refused with the hint to write `10.0.0.0/8` or `10.0.0.1/32`,
 //! since it may be meant either way.
@@ -49,9 +49,7 @@ fn port(text: &str, number: &str) -> Result<u16, Refusal> {
             let meant = text.split(',').map(|part| without_zeros(part, '-')).collect::<Vec<_>>().join(",");
             Err(Refusal::leading_zero(text, meant))
         }
-        Err(Digits::NotDigits) => {
-            Err(Refusal::new(format!("{} is not a port or a range of ports", quote(text)), hint))
-        }
+        Err(Digits::NotDigits) => Err(Refusal::new(format!("{} is not a port or a range of ports", quote(text)), hint)),
     }
 }
 

@@ -134,8 +134,8 @@ refusals! {
     unknown_key: changed("weight", "weigth");
     unknown_key_at_the_top: changed("caps:", "cap:");
     unknown_unit: changed("3Gb/s", "3Gbps");
-    units_of_other_tools: services("  a:\n    match: [ { port: 1 } ]\n    machine: { min: 10Mbit, max: 10gB/s }\n    rack: \
-                                    { min: 10KB/s, max: 10Gbps }\n    shaper: { interval: 200usec, burst: 64KB }\n");
+    units_of_other_tools: services("  a:\n    match: [ { port: 1 } ]\n    machine: { min: 10Mbit, max: 10gB/s }\n    \
+        rack: { min: 10KB/s, max: 10Gbps }\n    shaper: { interval: 200usec, burst: 64KB }\n");
     bare_number: changed("3Gb/s", "3");
     negative_rate: changed("3Gb/s", "-3Gb/s");
     zero_min: changed("3Gb/s", "0b/s");
@@ -156,27 +156,27 @@ refusals! {
     bad_name: changed("  vm:", "  \"v,m\":");
     port_range_reversed: changed("7000-7099", "7099-7000");
     port_too_large: changed("7000-7099", "70000");
-    leading_zeros: services("  a:\n    match:\n      - { port: 010 }\n      - { port: 80-0443 }\n      - { protocol: 06 \
-                             }\n      - { address: 10.0.0.0/08 }\n      - { address: 010.0.0.1 }\n      - { address: \"fd00::/064\" }\n      - { dscp: 046 \
-                             }\n      - { vni: 007 }\n      - { priority: 05 }\n    order: -01\n    rack: { min: 07Gb/s, \
-                             weight: 02 }\n    machines: [\"m[1-02]\"]\n");
+    leading_zeros: services("  a:\n    match:\n      - { port: 010 }\n      - { port: 80-0443 }\n      - { protocol: \
+        06 }\n      - { address: 10.0.0.0/08 }\n      - { address: 010.0.0.1 }\n      - { address: \
+        \"fd00::/064\" }\n      - { dscp: 046 }\n      - { vni: 007 }\n      - { priority: 05 }\n    order: -01\n    \
+        rack: { min: 07Gb/s, weight: 02 }\n    machines: [\"m[1-02]\"]\n");
     protocol: changed("protocol: tcp", "protocol: tpc");
     protocol_too_large: changed("protocol: tcp", "protocol: 256");
     protocol_without_ports: changed("protocol: tcp", "protocol: icmp");
     prefix: changed("protocol: tcp,", "address: 10.0.0.1/8,");
     dscp: changed("protocol: tcp,", "dscp: 64,");
-    dscp_names: services("  a:\n    match: [ { dscp: af31 }, { dscp: AF15 }, { dscp: [EF, 64] }, { dscp: [] }, { dscp: voice \
-                          } ]\n");
+    dscp_names: services("  a:\n    match: [ { dscp: af31 }, { dscp: AF15 }, { dscp: [EF, 64] }, { dscp: [] }, { \
+        dscp: voice } ]\n");
     dscp_names_of_levels: one_level("levels: { factors: [1], dscp: [ef] }");
     dscp_name_of_network_control: one_level("levels: { factors: [1], dscp: [CS6] }");
-    dscp_name_of_a_level_is_matched: levels("levels: { factors: [1] }", "  a: { match: [ { port: 1 } ], level: 1 }\n  b: \
-                                             { match: [ { protocol: udp, dscp: [CS1, EF] } ] }\n");
+    dscp_name_of_a_level_is_matched: levels("levels: { factors: [1] }", "  a: { match: [ { port: 1 } ], level: 1 }\n  \
+        b: { match: [ { protocol: udp, dscp: [CS1, EF] } ] }\n");
     ports_in_lists: services("  a:\n    match: [ { port: [80, http] }, { port: \"80,443,\" }, { port: [] }, { port: \
-                              \"80,7099-7000\" }, { port: { from: 1 } }, { port: [80, 0443] } ]\n  b: { match: [ { \
-                              protocol: icmp, port: [1, 2] } ] }\n");
+        \"80,7099-7000\" }, { port: { from: 1 } }, { port: [80, 0443] } ]\n  b: { match: [ { protocol: icmp, port: \
+        [1, 2] } ] }\n");
     ports_in_braces: services("  a: { match: [ { port: 80,443 } ] }\n");
-    overlap_of_lists: services("  a: { match: [ { port: [80, 443] } ] }\n  b: { match: [ { port: \"22,443\", dscp: [EF, \
-                                VA] } ] }\n");
+    overlap_of_lists: services("  a: { match: [ { port: [80, 443] } ] }\n  b: { match: [ { port: \"22,443\", dscp: \
+        [EF, VA] } ] }\n");
     filters_of_lists_are_counted_as_pairs: services(&format!("  a: {{ match: [ {{ port: \"{}\", dscp: [0, 1] }} ] }}\n",
         (1..=2_049).map(|port| port.to_string()).collect::<Vec<_>>().join(",")));
     vni: changed("protocol: tcp,", "vni: 16777216,");

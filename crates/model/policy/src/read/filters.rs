@@ -101,7 +101,8 @@ impl Reader<'_> {
             (&address, node.get("address").and_then(Node::scalar))
             && text.contains(':')
         {
-            let cause = format!("{} is of IPv4 addresses in the notation of IPv6: it is read as `{prefix}`", quote(text));
+            let cause =
+                format!("{} is of IPv4 addresses in the notation of IPv6: it is read as `{prefix}`", quote(text));
             self.problems.note(*span, cause, format!("write `{prefix}`"));
         }
         let integer = |most: u32| move |text: &str| scalar::integer(text, "", 0, most.into()).map(|value| value as u32);

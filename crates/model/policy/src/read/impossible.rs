@@ -5,7 +5,7 @@
 //!
 //! | filter | reason |
 //! |---|---|
-//! | `vni` beside a `protocol` other than UDP | filters see the outer headers of a tunnel |
+//! | `vni` beside a `protocol` other than UDP | filters apply to the outer headers of a tunnel |
 //! | `vni` beside a `port` that is none of `tunnels` | the same; a source port may match by chance |
 //! | `protocol: icmp` beside a prefix of IPv6, `icmpv6` beside one of IPv4 | each is of one version of IP |
 //! | `interface` beside `cgroup` or `priority` | packets of guests have no socket on their host |
@@ -49,19 +49,20 @@ fn owner(read: &ReadService) -> String {
 /// The reason why a filter matches no packet, and a hint; `None` if it may match one.
 fn impossible(filter: &Match, owner: &str, tunnels: &Tunnels) -> Option<(String, String)> {
     let text = filter.canonical_text();
-    let nothing = |reason: &str, hint: &str| Some((format!("`{text}` of {owner} matches no packet: {reason}"), hint.into()));
+    let nothing =
+        |reason: &str, hint: &str| Some((format!("`{text}` of {owner} matches no packet: {reason}"), hint.into()));
     if let (Some(_), Some(protocol)) = (filter.vni, filter.protocol)
         && protocol != Protocol::UDP
     {
-        let reason = "packets of a tunnel are UDP outside, and filters see their outer headers";
+        let reason = "packets of a tunnel are UDP outside, and filters apply to their outer headers";
         return nothing(reason, "leave `protocol` out");
     }
     if let (Some(_), Some((first, last))) = (filter.vni, filter.ports)
         && !tunnels.vxlan().iter().chain(tunnels.geneve()).any(|port| (first..=last).contains(port))
     {
         let cause = format!(
-            "`{text}` of {owner} matches packets only by the chance of their source port: filters see the outer headers \
-             of a tunnel, and none of its ports is in the filter"
+            "`{text}` of {owner} matches packets only by the chance of their source port: filters apply to the outer \
+             headers of a tunnel, and none of its ports is in the filter"
         );
         return Some((cause, "leave `port` out, or write the ports of the network's tunnels under `tunnels`".into()));
     }
@@ -159,27 +160,28 @@ mod tests {
 
     #[test]
     fn filters_that_no_packet_reaches_are_noted() {
-        let all = "  all: { match: [ { address: 0.0.0.0/0 } ], order: ORDER }\n  web: { match: [ { address: 10.0.0.0/8, \
-                   port: [80, 443] }, { port: 22 } ] }\n";
+        let all = "  all: { match: [ { address: 0.0.0.0/0 } ], order: ORDER }\n  web: { match: [ { address: \
+            10.0.0.0/8, port: [80, 443] }, { port: 22 } ] }\n";
         let cause = "no packet reaches `port 443 address 10.0.0.0/8` of service `web`: `address 0.0.0.0/0` of service \
                      `all` is tried first and matches all of its packets; another of its filters is of this kind";
         assert_eq!(causes(&all.replace("ORDER", "-1")), [cause]);
         assert_eq!(causes(&all.replace("ORDER", "1")), [""; 0]);
         // Filters of endpoints are tried before all others.
-        let endpoint = "  all: { match: [ { address: 0.0.0.0/0 } ], order: -1 }\n  vm: { match: [ { interface: \"tap*\", \
-                        address: 10.0.0.0/8 } ] }\n";
+        let endpoint = "  all: { match: [ { address: 0.0.0.0/0 } ], order: -1 }\n  vm: { match: [ { interface: \
+            \"tap*\", address: 10.0.0.0/8 } ] }\n";
         assert_eq!(causes(endpoint), [""; 0]);
         // The first of two covers.
-        let three = "  a: { match: [ { port: 80-90 } ], order: 1 }\n  b: { match: [ { port: 80-99 } ], order: 2 }\n  c: { \
-                     match: [ { port: 85 } ], order: 3 }\n";
+        let three = "  a: { match: [ { port: 80-90 } ], order: 1 }\n  b: { match: [ { port: 80-99 } ], order: 2 }\n  \
+            c: { match: [ { port: 85 } ], order: 3 }\n";
         assert!(causes(three)[0].contains("`port 80-90` of service `a`"), "{:?}", causes(three));
     }
 
     #[test]
     fn a_service_has_one_remark() {
-        let causes = causes("  a: { match: [ { vni: 1, protocol: tcp }, { vni: 2, protocol: tcp }, { vni: 3, port: 80 } ] }\n");
+        let causes =
+            causes("  a: { match: [ { vni: 1, protocol: tcp }, { vni: 2, protocol: tcp }, { vni: 3, port: 80 } ] }\n");
         let cause = "`protocol tcp vni 1` of service `a` matches no packet: packets of a tunnel are UDP outside, and \
-                     filters see their outer headers; 2 more of its filters are of this kind";
+                     filters apply to their outer headers; 2 more of its filters are of this kind";
         assert_eq!(causes, [cause]);
     }
 }
