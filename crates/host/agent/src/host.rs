@@ -35,7 +35,6 @@ use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 use weir_control::RuntimeLimit;
 use weir_datapath::{Classifier, SipKey};
-use weir_linux::SERVICES_MAX;
 use weir_linux::attachment::Attachment;
 use weir_linux::cgroups;
 use weir_linux::class::{QUEUE_TIME, Sending};
@@ -148,12 +147,8 @@ pub(crate) fn tag_values(policy: &Policy) -> u64 {
 /// The classifier and leaf services of an interface, or why this host cannot classify or enforce; the
 /// interface need not exist.
 fn classes_of(policy: &Policy, interface: &str) -> Result<(Classifier, Vec<ServiceId>), HostError> {
-    let services = policy.services();
-    let classifier = Classifier::of(policy, Some(interface))?;
-    let leaves: Vec<ServiceId> = services.leaves().map(|(id, _)| id).collect();
-    if leaves.len() > SERVICES_MAX as usize {
-        return Err(LoaderError::TooManyServices.into());
-    }
+    let classifier = weir_datapath::fits(policy, interface)?;
+    let leaves: Vec<ServiceId> = policy.services().leaves().map(|(id, _)| id).collect();
     if !classifier.cgroups().is_empty() {
         cgroups::check()?;
     }

@@ -3,7 +3,7 @@
 use std::io;
 use std::path::PathBuf;
 use tracing::debug;
-use weir_datapath::ClassifierError;
+use weir_datapath::Unenforceable;
 use weir_linux::cgroups::CgroupError;
 use weir_linux::interface::InterfaceError;
 use weir_linux::loader::LoaderError;
@@ -44,9 +44,9 @@ pub enum HostError {
     /// The interface.
     #[error(transparent)]
     Interface(#[from] InterfaceError),
-    /// The policy's filters.
+    /// The policy's services or filters.
     #[error("{}; {}", .0, .0.hint())]
-    Classifier(#[from] ClassifierError),
+    Unenforceable(#[from] Unenforceable),
     /// The control groups of the policy's filters.
     #[error(transparent)]
     Cgroups(#[from] CgroupError),
@@ -117,7 +117,7 @@ impl HostError {
     pub fn is_refusal(&self) -> bool {
         matches!(
             self,
-            Self::Classifier(_)
+            Self::Unenforceable(_)
                 | Self::Cgroups(_)
                 | Self::Credits { .. }
                 | Self::Levels { .. }
