@@ -265,9 +265,8 @@ static BURSTS: Record = Record {
 static LIST: Record = Record {
     id: "list",
     what: "a list of flows",
-    doc: "Every flow given in a CSV file: `start_s,src,dst` and `packets` or `bytes`; `id` is optional. Hosts are \
-          names, or \
-          numbers from 0.",
+    doc: "Every flow given in a CSV file: `start_s` (or `start_ms`, `start_us`, `start_ns`, `start_ps`), `src`, `dst` \
+          and `packets` or `bytes`; `id` is optional. Hosts are names, or numbers from 0.",
     keys: &[
         Key::required("file", Shape::Scalar(&DATA_PATH), "The file, relative to this file.", "file: flows.csv"),
         CONNECTIONS_KEY,

@@ -5,7 +5,7 @@ use crate::decimal;
 use std::io::Read;
 use std::sync::Arc;
 use weir_document::quote;
-use weir_document::table::{FieldError, Table, TableError};
+use weir_document::table::{FieldError, Table, TableError, TimeColumn};
 use weir_units::{MachineId, SimTime};
 
 /// Decimals of a second that count: picoseconds.
@@ -16,7 +16,7 @@ const EXAMPLE: &str = "id,start_s,src,dst,packets";
 /// The positions of the columns.
 struct Columns {
     id: Option<usize>,
-    start: usize,
+    start: TimeColumn,
     from: usize,
     to: usize,
     size: usize,
@@ -29,7 +29,7 @@ impl FlowList {
     ///
     /// | column | meaning |
     /// |---|---|
-    /// | `start_s` | the start in seconds, decimal; digits beyond picoseconds are cut |
+    /// | `start_s`, `start_ms`, `start_us`, `start_ns` or `start_ps` | the start, decimal; cut to picoseconds |
     /// | `src`, `dst` | the hosts, by names that `resolve` accepts |
     /// | `packets` or `bytes` | the size; a packet is `payload` bytes |
     /// | `id` | optional: the flow's number, unique, which becomes its tag; without it flows are numbered from 0 |
@@ -86,7 +86,7 @@ impl FlowList {
 
 fn columns<R: Read>(table: &Table<R>, payload: u32) -> Result<Columns, TableError> {
     let mut problems = TableError::default();
-    let start = table.need("start_s", EXAMPLE, &mut problems);
+    let start = table.time_column(&["start"], None, &mut problems);
     let from = table.need("src", EXAMPLE, &mut problems);
     let to = table.need("dst", EXAMPLE, &mut problems);
     let (size, factor) = match (table.find("bytes"), table.find("packets")) {
@@ -107,15 +107,7 @@ fn read_flow<R: Read>(
     resolve: &mut impl FnMut(&str) -> Result<MachineId, String>,
 ) -> Result<Listed, FieldError> {
     let id = columns.id.map_or(Ok(index), |column| table.whole(column, "17"))?;
-    let text = table.field(columns.start);
-    let picos = decimal::parse(text, DECIMALS).ok_or_else(|| {
-        (format!("{} is not a time in seconds", quote(text)), "zero or more, for example `0.000008540`".to_owned())
-    })?;
-    // The last value stands for "never".
-    let picos = u64::try_from(picos)
-        .ok()
-        .filter(|&picos| picos < u64::MAX)
-        .ok_or_else(|| (format!("a start at {} s is too late", quote(text)), "a simulation has 213 days".to_owned()))?;
+    let at = start_of(table.field(columns.start.index), &columns.start)?;
     let mut host = |column| {
         let name = table.field(column);
         resolve(name).map_err(|hint| (format!("there is no host {}", quote(name)), hint))
@@ -133,7 +125,21 @@ fn read_flow<R: Read>(
         .checked_mul(columns.factor)
         .filter(|&bytes| bytes < u64::MAX)
         .ok_or_else(|| (format!("a size of {size} is too large"), "a flow is below 2^64 − 1 bytes".to_owned()))?;
-    Ok(Listed { at: SimTime::from_picos(picos), bytes, id, from, to })
+    Ok(Listed { at, bytes, id, from, to })
+}
+
+/// A start that is written as `text` in a column of times.
+fn start_of(text: &str, column: &TimeColumn) -> Result<SimTime, FieldError> {
+    let unit = column.unit;
+    let picos = decimal::parse(text, DECIMALS + column.power).ok_or_else(|| {
+        let example = if column.power == 0 { "0.000008540" } else { "8.54" };
+        (format!("{} is not a time in {unit}", quote(text)), format!("zero or more, for example `{example}`"))
+    })?;
+    // The last value stands for "never".
+    let picos = u64::try_from(picos).ok().filter(|&picos| picos < u64::MAX).ok_or_else(|| {
+        (format!("a start at {} {unit} is too late", quote(text)), "a simulation has 213 days".to_owned())
+    })?;
+    Ok(SimTime::from_picos(picos))
 }
 
 fn find_repeated_ids(flows: &[Listed], lines: &[u64], problems: &mut TableError) {

@@ -51,10 +51,27 @@ fn bytes_names_and_any_order_of_columns() {
 }
 
 #[test]
+fn starts_of_any_unit_are_the_same_list() {
+    let of = |text: &str| read(text).expect("two flows");
+    let seconds = of("start_s,src,dst,bytes\n0.00000854,1,2,30\n1,3,4,50\n");
+    let others = [("ms", "0.00854", "1e3"), ("us", "8.54", "1000000"), ("ns", "8540", "1e9"), ("ps", "8540000", "1e12")];
+    for (unit, first, second) in others {
+        assert_eq!(of(&format!("start_{unit},src,dst,bytes\n{first},1,2,30\n{second},3,4,50\n")), seconds, "{unit}");
+    }
+    // Digits beyond picoseconds are cut in every unit.
+    let cut = of("src,dst,bytes,start_ns\n1,2,30,0.0019\n");
+    assert_eq!(cut.last_start(), SimTime::from_picos(1));
+}
+
+#[test]
 fn wrong_lists_are_refused_with_their_lines() {
     let head = "id,start_s,src,dst,packets\n";
     let cases = [
         ("no column", "id,start,src,dst,size\n0,1,2,3,4\n".to_owned()),
+        ("another unit", "start_min,src,dst,bytes\n0,1,2,3\n".to_owned()),
+        ("a misspelt unit", "strat_ns,src,dst,bytes\n0,1,2,3\n".to_owned()),
+        ("two units", "start_s,start_ns,src,dst,bytes\n0,0,1,2,3\n".to_owned()),
+        ("times in nanoseconds", "start_ns,src,dst,bytes\n-1,1,2,3\n2e17,1,2,3\n,1,2,3\n2e16,1,2,3\n".to_owned()),
         ("both sizes", "start_s,src,dst,packets,bytes\n1,2,3,4,5\n".to_owned()),
         ("no flow", head.to_owned()),
         ("nothing", String::new()),
