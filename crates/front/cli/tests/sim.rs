@@ -269,6 +269,37 @@ fn a_report_of_an_older_format_is_refused() {
     }
 }
 
+/// Two links between the switches a and b, one of which is slow from 1 ms on.
+#[test]
+fn parallel_links_have_results_of_their_own() {
+    let directory = directory();
+    let scenario = "scenario: 1\nname: parallel\nduration: 1s\nnetwork:\n  topology: links\n  \
+                    hosts: [\"h[1-4]\"]\n  switches: [a, b]\n  links:\n    \
+                    - { between: [h1, a], rate: 1Gb/s }\n    - { between: [h2, a], rate: 1Gb/s }\n    \
+                    - { between: [h3, b], rate: 1Gb/s }\n    - { between: [h4, b], rate: 1Gb/s }\n    \
+                    - { between: [a, b], rate: 1Gb/s }\n    - { between: [a, b], rate: 1Gb/s }\n  \
+                    groups: { left: \"h[1-2]\", right: \"h[3-4]\" }\n\
+                    traffic: [ { from: left, to: right, flows: 8, size: 20kB } ]\n\
+                    events: [ { at: 1ms, do: rate, link: \"a->b#2\", rate: 10Mb/s } ]\n";
+    let scenario = file(directory.path(), "parallel.scenario.yaml", scenario);
+    let report = directory.path().join("one").display().to_string();
+    let output = run(&["sim", &scenario, "--report", &report]);
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    let written = files(Path::new(&report));
+    assert!(written.contains_key("result.json") && written.contains_key("report.html"), "{:?}", written.keys());
+    let links = text(&written["links.csv"]);
+    let row = |name: &str| links.lines().find(|line| line.starts_with(&format!("{name},"))).map(str::to_owned);
+    let rows = ["a->b#1", "a->b#2", "b->a#1", "b->a#2"].map(|name| row(name).unwrap_or_else(|| panic!("{links}")));
+    assert_ne!(rows[0].split_once(',').map(|row| row.1), rows[1].split_once(',').map(|row| row.1), "{links}");
+
+    let report = directory.path().join("sweep").display().to_string();
+    let output = run(&["sim", &scenario, "--sweep", "seed=1,2", "--report", &report, "--json"]);
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    let states: Vec<Value> = json(&output)["points"].as_array().expect("points").clone();
+    assert!(states.len() == 2 && states.iter().all(|point| point["state"] == "complete"), "{states:?}");
+    assert!(text(&files(Path::new(&report))["points/2_seed-2/links.csv"]).contains("a->b#2"));
+}
+
 #[test]
 fn the_tables_of_a_run() {
     let directory = directory();
