@@ -251,6 +251,23 @@ fn a_mean_over_unfinished_flows_is_not_known() {
     assert!(at("fct_finished_mean_ps").parse::<u64>().is_ok() && !at("slowdown_finished_mean").is_empty(), "{points}");
 }
 
+/// A run of 200 days with a flow on the last of them.
+#[test]
+fn a_run_may_last_for_months() {
+    let directory = directory();
+    let scenario = star(directory.path(), "200d", "{ from: h0, to: h1, size: 1kB, start: 199d }");
+    let output = run(&["sim", &scenario, "--set", "measure.every=1d", "--json"]);
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    let value = json(&output);
+    assert_eq!(value["statistics"]["all"]["all"]["unfinished"], 0, "{value}");
+    // 1 kB and its headers over two links of 1 Gb/s: some 17 µs, and 2 µs of delay.
+    let day = 86_400 * 1_000_000_000_000_u64;
+    let after = value["simulated_ps"].as_u64().expect("a time") - 199 * day;
+    assert!((17_000_000..25_000_000).contains(&after), "{after} ps");
+    let refused = run(&["sim", &scenario, "--check", "--set", "duration=201d"]);
+    assert!(text(&refused.stderr).contains("is longer than 200 d"), "{}", text(&refused.stderr));
+}
+
 /// A directory of an older version has its command beside it.
 #[test]
 fn a_report_of_an_older_format_is_refused() {

@@ -146,7 +146,7 @@ impl<F: Files> Reader<'_, F> {
 
     /// `None` only if something was reported.
     fn scenario(&mut self, root: &Node) -> Option<Scenario> {
-        let duration = self.time(root, "duration", MAX_DURATION);
+        let duration = self.duration(root);
         let (graph, base) = match root.get("policy") {
             Some(_) => self.policy_network(root)?,
             None => (root.get("network").and_then(|network| self.networks().graph(network)).map(Arc::new), None),
@@ -270,9 +270,20 @@ impl<F: Files> Reader<'_, F> {
         }
     }
 
-    /// A time above zero and at most `most`.
-    fn time(&mut self, node: &Node, key: &str, most: Duration) -> Field<Duration> {
-        self.networks().time(node, key, most)
+    /// The duration of the run, at most [`MAX_DURATION`].
+    fn duration(&mut self, root: &Node) -> Field<Duration> {
+        let duration = root.field("duration", |text| scalar::time(text, false));
+        if let Field::Value(time, span) = duration
+            && time > MAX_DURATION
+        {
+            self.error(
+                span,
+                format!("the duration {time} is longer than 200 d"),
+                "write at most `200d`: the simulator counts picoseconds in 64 bits, which are 213 days",
+            );
+            return Field::Bad;
+        }
+        duration
     }
 
     /// The reader of networks, links and queues.
