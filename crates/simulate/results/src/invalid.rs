@@ -1,4 +1,4 @@
-//! Invalid results: marked when they are written, and refused after they are read.
+//! Invalid results: marked when they are written, and refused after they are read. Names are checked before a run, too.
 
 use crate::record::Results;
 use std::collections::{BTreeMap, BTreeSet};
@@ -85,12 +85,21 @@ impl Results {
     }
 }
 
-fn unique<'a>(what: &'static str, names: impl Iterator<Item = &'a str>) -> Result<(), InvalidResults> {
+/// Checks that no two of `names` are equal; `what` is their kind in the plural, for the message. Before a run this is
+/// the check of the names that its results will have.
+///
+/// # Errors
+/// The first name that is there twice.
+pub fn unique<N: AsRef<str> + Ord>(
+    what: &'static str,
+    names: impl IntoIterator<Item = N>,
+) -> Result<(), InvalidResults> {
     let mut seen = BTreeSet::new();
     for name in names {
-        if !seen.insert(name) {
-            return Err(InvalidResults::SameName { what, name: name.to_owned() });
+        if seen.contains(&name) {
+            return Err(InvalidResults::SameName { what, name: name.as_ref().to_owned() });
         }
+        seen.insert(name);
     }
     Ok(())
 }
