@@ -119,7 +119,7 @@ fn a_run_under_a_policy_and_its_report() {
     assert_eq!(text(&first.stdout), text(&again.stdout), "the same seed, the same bytes");
     let json: Value = serde_json::from_slice(&first.stdout).expect("JSON");
     assert_eq!((&json["seed"], &json["complete"]), (&Value::from(7), &Value::from(true)));
-    assert_eq!((&json["format"], &json["backend"]), (&4.into(), &"sim".into()));
+    assert_eq!((&json["format"], &json["backend"]), (&5.into(), &"sim".into()));
     let policy = &json["policy"];
     assert_eq!(policy["samples"].as_array().map(Vec::len), Some(8));
     assert_eq!(policy["samples"][0]["at_ps"], 500_000_000_000u64);
@@ -171,7 +171,7 @@ fn a_run_and_its_files() {
     assert!(errors.contains(" simulated in ") && errors.contains("M packet-hops/s"), "{errors}");
 
     let value = json(&first);
-    assert_eq!((&value["format"], &value["seed"], &value["complete"]), (&4.into(), &7.into(), &true.into()));
+    assert_eq!((&value["format"], &value["seed"], &value["complete"]), (&5.into(), &7.into(), &true.into()));
     let all = &value["statistics"]["all"]["all"];
     assert_eq!((&all["flows"], &all["unfinished"]), (&60.into(), &0.into()));
     for key in ["mean", "p50", "p95", "p99", "p999", "max"] {
@@ -275,7 +275,7 @@ fn a_report_of_an_older_format_is_refused() {
     let report = directory.path().join("old");
     std::fs::create_dir(&report).expect("a directory");
     file(&report, "command.txt", "weir sim s.yaml --seed 7\n");
-    for format in [1, 3] {
+    for format in [1, 3, 4] {
         file(&report, "result.json", &format!("{{\"format\": {format}, \"scenario\": \"small\"}}\n"));
         let refused = run(&["report", &report.display().to_string()]);
         let errors = text(&refused.stderr).replace(&report.display().to_string(), "OLD");

@@ -246,11 +246,15 @@ mod tests {
         };
         let (mut ui, out, err) = Ui::captured();
         let second = Duration::from_secs(1);
-        let failed = publish(&results, Some(files), "weir lab s.yaml", second, true, &mut ui).expect_err("no directory");
+        let failed =
+            publish(&results, Some(files), "weir lab s.yaml", second, true, &mut ui).expect_err("no directory");
         assert_eq!(failed.exit(), Exit::Failed);
         let value: serde_json::Value = serde_json::from_slice(&out.borrow()).expect("JSON");
         assert_eq!((&value["scenario"], &value["complete"]), (&"small".into(), &false.into()));
         let notices = String::from_utf8(err.borrow().clone()).expect("text");
-        assert!(notices.contains("interrupted: the results cover 0 s of 1 s") && !notices.contains("report:"), "{notices}");
+        assert!(
+            notices.contains("interrupted: the results cover 0 s of 1 s") && !notices.contains("report:"),
+            "{notices}"
+        );
     }
 }

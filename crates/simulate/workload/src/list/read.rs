@@ -1,7 +1,8 @@
 //! Reading a list of flows.
 
-use super::{FlowList, Listed};
-use crate::decimal;
+use super::{FlowList, Listed, Member};
+use crate::{Coflow, decimal};
+use std::collections::BTreeMap;
 use std::io::Read;
 use std::sync::Arc;
 use weir_document::quote;
@@ -16,6 +17,7 @@ const EXAMPLE: &str = "id,start_s,src,dst,packets";
 /// The positions of the columns.
 struct Columns {
     id: Option<usize>,
+    coflow: Option<usize>,
     start: TimeColumn,
     from: usize,
     to: usize,
@@ -33,6 +35,7 @@ impl FlowList {
     /// | `src`, `dst` | the hosts, by names that `resolve` accepts |
     /// | `packets` or `bytes` | the size; a packet is `payload` bytes |
     /// | `id` | optional: the flow's number, unique, which becomes its tag; without it flows are numbered from 0 |
+    /// | `coflow` | optional: a number that all flows have which are awaited together, or nothing |
     ///
     /// in any order; other columns are not read. `resolve` finds a host, or gives a hint (`hosts
     /// are h0 to h143`).
@@ -50,11 +53,13 @@ impl FlowList {
         let mut problems = TableError::default();
         let mut flows: Vec<Listed> = Vec::new();
         let mut lines: Vec<u64> = Vec::new();
+        let mut members: Vec<(u64, u64)> = Vec::new();
         while table.advance(&mut problems) {
             match read_flow(&table, &columns, flows.len() as u64, &mut resolve) {
                 // Flows after a mistake are only checked, not kept.
-                Ok(flow) if problems.rows.is_empty() => {
+                Ok((flow, coflow)) if problems.rows.is_empty() => {
                     flows.push(flow);
+                    members.extend(coflow.map(|coflow| (flow.id, coflow)));
                     // Only mistakes about ids are found after the line.
                     if columns.id.is_some() {
                         lines.push(table.line());
@@ -72,7 +77,7 @@ impl FlowList {
         drop(lines);
         // Stable: flows that start together stay in the order of the file.
         flows.sort_by_key(|flow| flow.at);
-        Ok(Self { flows: Arc::new(flows) })
+        Ok(Self { flows: Arc::new(flows), members: Arc::new(members_of(members)) })
     }
 
     /// A resolver for hosts that are written as numbers from 0 to `hosts` − 1.
@@ -97,15 +102,17 @@ fn columns<R: Read>(table: &Table<R>, payload: u32) -> Result<Columns, TableErro
         }
         (None, _) => (table.need("packets", EXAMPLE, &mut problems), u64::from(payload)),
     };
-    problems.finish(Columns { id: table.find("id"), start, from, to, size, factor })
+    let (id, coflow) = (table.find("id"), table.find("coflow"));
+    problems.finish(Columns { id, coflow, start, from, to, size, factor })
 }
 
+/// A flow, and the number of its coflow.
 fn read_flow<R: Read>(
     table: &Table<R>,
     columns: &Columns,
     index: u64,
     resolve: &mut impl FnMut(&str) -> Result<MachineId, String>,
-) -> Result<Listed, FieldError> {
+) -> Result<(Listed, Option<u64>), FieldError> {
     let id = columns.id.map_or(Ok(index), |column| table.whole(column, "17"))?;
     let at = start_of(table.field(columns.start.index), &columns.start)?;
     let mut host = |column| {
@@ -125,14 +132,27 @@ fn read_flow<R: Read>(
         .checked_mul(columns.factor)
         .filter(|&bytes| bytes < u64::MAX)
         .ok_or_else(|| (format!("a size of {size} is too large"), "a flow is below 2^64 − 1 bytes".to_owned()))?;
-    Ok(Listed { at, bytes, id, from, to })
+    let coflow = columns.coflow.filter(|column| !table.field(*column).is_empty());
+    let coflow = coflow.map(|column| table.whole(column, "3")).transpose()?;
+    Ok((Listed { at, bytes, id, from, to }, coflow))
+}
+
+/// The flows of coflows by their ids, each with the number of flows of its coflow.
+fn members_of(mut coflows: Vec<(u64, u64)>) -> Vec<Member> {
+    let mut flows: BTreeMap<u64, u64> = BTreeMap::new();
+    coflows.iter().for_each(|(_, coflow)| *flows.entry(*coflow).or_default() += 1);
+    coflows.sort_unstable();
+    coflows
+        .into_iter()
+        .map(|(id, coflow)| Member { id, coflow: Coflow { id: coflow, flows: flows[&coflow] } })
+        .collect()
 }
 
 /// A start that is written as `text` in a column of times.
 fn start_of(text: &str, column: &TimeColumn) -> Result<SimTime, FieldError> {
     let unit = column.unit;
     let picos = decimal::parse(text, DECIMALS + column.power).ok_or_else(|| {
-        let example = if column.power == 0 { "0.000008540" } else { "8.54" };
+        let (unit, example) = if unit == "s" { ("seconds", "0.000008540") } else { (unit, "8.54") };
         (format!("{} is not a time in {unit}", quote(text)), format!("zero or more, for example `{example}`"))
     })?;
     // The last value stands for "never".

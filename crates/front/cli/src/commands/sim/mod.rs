@@ -109,7 +109,8 @@ pub(crate) fn run(args: &Args, ui: &mut Ui) -> Result<Exit, CommandError> {
     // Before the run, so that unusable names and directories are reported at once, not after an hour.
     if args.report.is_some() {
         names_are_unique(&scenario).map_err(|error| {
-            CommandError::refused(error.to_string()).hint("the files of a report refer to it by name: rename one of them")
+            CommandError::refused(error.to_string())
+                .hint("the files of a report refer to it by name: rename one of them")
         })?;
     }
     let files = args.report.as_deref().map(|directory| ReportFiles::prepare(directory, args.force)).transpose()?;
