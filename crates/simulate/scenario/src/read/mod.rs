@@ -10,7 +10,7 @@
 //! | `policy` | references to a policy |
 //! | `hosts` | `hosts:` |
 //! | `names` | hosts, groups and links by name |
-//! | `traffic`, `transfers`, `random`, `rounds`, `events` | `traffic:`, `events:`, `measure:` |
+//! | `traffic`, `transfers`, `random`, `rounds`, `incasts`, `events` | `traffic:`, `events:`, `measure:` |
 //! | `applications` | real servers and their clients, for the lab alone |
 //! | `credit_services` | services with credits |
 //! | `control` | `enforcement:`, `shaper:`, `brokers:`, events of brokers and of the policy |
@@ -27,6 +27,7 @@ mod credits;
 mod events;
 mod files;
 mod hosts;
+mod incasts;
 mod names;
 mod overload;
 mod policy;
@@ -379,6 +380,9 @@ fn not_sent_by_lab(read: &traffic::Read) -> Option<String> {
     let name = &read.traffic.name;
     let protocol = read.traffic.transport.protocol();
     let rounds = matches!(read.traffic.spec, weir_workload::Spec::Rounds(_));
+    if matches!(read.traffic.spec, weir_workload::Spec::Incasts(_)) {
+        return Some(format!("{name} has incasts that arrive by themselves, and the lab sends rounds to one receiver"));
+    }
     if read.transfers.is_none() && !rounds {
         return Some(format!("{name} is neither long-lived transfers nor messages in rounds"));
     }
