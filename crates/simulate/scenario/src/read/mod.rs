@@ -16,6 +16,7 @@
 //! | `control` | `enforcement:`, `shaper:`, `brokers:`, events of brokers and of the policy |
 //! | `credits` | paths and round trips of flows with credits, `without-forwarder:` |
 //! | `overload` | random traffic above the rate of hosts' links |
+//! | `trips`, `window` | round trips, and receive windows that cannot fill them |
 //!
 //! Worked example: `from: senders` is the ten machines of the rack `senders`; `from: [s1, s2]` is
 //! two machines; a name of both a rack and a machine is refused as ambiguous.
@@ -36,6 +37,8 @@ mod rounds;
 mod tenants;
 mod traffic;
 mod transfers;
+mod trips;
+mod window;
 
 pub use files::{Disk, Files, PolicyOutcome, ReadOptions};
 
@@ -162,6 +165,7 @@ impl<F: Files> Reader<'_, F> {
         // Where a flow group is missing, something is reported anyway.
         if items.len() == traffic.len() {
             overload::remark(items, &traffic, &graph, self.problems);
+            window::remark(&traffic, &graph, policy.map(|policy| &**policy), self.problems);
             self.credits_can_be(root, items, &traffic, &graph);
         }
         let mut aggregates = if base.is_none() { self.aggregates(root, items, &traffic, &graph) } else { None };
