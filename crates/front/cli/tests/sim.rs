@@ -251,6 +251,42 @@ fn a_mean_over_unfinished_flows_is_not_known() {
     assert!(at("fct_finished_mean_ps").parse::<u64>().is_ok() && !at("slowdown_finished_mean").is_empty(), "{points}");
 }
 
+/// Two coflows of a list, of two and of three flows; the last of these does not end. A fourth flow is in none.
+#[test]
+fn coflows_of_a_list_are_timed_as_a_whole() {
+    let directory = directory();
+    file(
+        directory.path(),
+        "flows.csv",
+        "start_us,src,dst,bytes,coflow\n0,h0,h1,1448,5\n500,h1,h2,1448,5\n0,h2,h3,1448,7\n1,h3,h2,1448,7\n\
+         2,h0,h3,100000000,7\n0,h1,h0,1448,\n",
+    );
+    let scenario = star(directory.path(), "10ms", "{ kind: list, name: jobs, file: flows.csv }");
+    let report = directory.path().join("report");
+    let output = run(&["sim", &scenario, "--json", "--report", &report.display().to_string()]);
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    let value = json(&output);
+    let coflows = &value["statistics"]["groups"][0]["coflows"];
+    assert_eq!((&coflows["coflows"], &coflows["unfinished"]), (&2.into(), &1.into()), "{coflows}");
+    assert_eq!((&coflows["fewest_flows"], &coflows["most_flows"]), (&2.into(), &3.into()), "{coflows}");
+    assert!(coflows["flows_per_coflow"].is_null() && coflows["cct_ps"]["max"].is_null(), "{coflows}");
+    // A frame over two links of 1 Gb/s, 500 µs after the first flow began: 24.2 µs, and 2 µs of delay.
+    let took = coflows["cct_ps"]["finished_mean"].as_u64().expect("a time");
+    assert!((524_000_000..530_000_000).contains(&took), "{took} ps");
+    let flows = text(&files(&report)["flows.csv"]);
+    let coflows: Vec<Vec<&str>> = flows.lines().map(|line| line.split(',').skip(2).take(2).collect()).collect();
+    let numbers = [["coflow", "coflow_flows"], ["5", "2"], ["7", "3"], ["", ""], ["7", "3"], ["7", "3"], ["5", "2"]];
+    let mut seen = coflows.clone();
+    let mut expected = numbers.map(Vec::from).to_vec();
+    seen.sort_unstable();
+    expected.sort_unstable();
+    assert_eq!(seen, expected, "{flows}");
+    let printed = text(&run(&["sim", &scenario]).stdout);
+    assert!(printed.lines().any(|line| line.contains("jobs") && line.contains("2–3")), "{printed}");
+    // The same from the written files.
+    assert!(run(&["report", &report.display().to_string()]).status.success());
+}
+
 /// A run of 200 days with a flow on the last of them.
 #[test]
 fn a_run_may_last_for_months() {

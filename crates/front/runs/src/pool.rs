@@ -11,7 +11,6 @@
 //! runs both of them, and the status is two points over and the fraction of the first.
 
 use crate::Stop;
-use crate::results::names_are_unique;
 use crate::simulation::{self, Ran, catch};
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -96,12 +95,12 @@ pub(crate) fn simulate(
     stop: &Stop,
     step: &mut dyn FnMut(Progress),
 ) -> Result<RunOutcome, PointEnd> {
-    names_are_unique(scenario).map_err(|error| PointEnd::Failed(error.to_string()))?;
     let mut on = |now: Option<Progress>| now.into_iter().for_each(&mut *step);
     match simulation::run(scenario, seed, options, stop, &mut on) {
         Ok(Ran::Outcome(outcome, _)) => Ok(*outcome),
         Ok(Ran::Nothing) => Err(PointEnd::Interrupted),
         Ok(Ran::Refused(error)) => Err(PointEnd::Failed(error.to_string())),
+        Ok(Ran::SameName(error)) => Err(PointEnd::Failed(error.to_string())),
         Ok(Ran::Broken(panic)) => Err(PointEnd::Failed(panic)),
         Err(error) => Err(PointEnd::Failed(format!("cannot start a thread: {error}"))),
     }

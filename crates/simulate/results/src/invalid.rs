@@ -1,7 +1,8 @@
 //! Invalid results: marked when they are written, and refused after they are read. Names are checked before a run, too.
 
 use crate::record::Results;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, HashSet};
+use std::hash::Hash;
 
 /// The reason why results are not sound.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -101,11 +102,11 @@ impl Results {
 ///
 /// # Errors
 /// The first name that is there twice.
-pub fn unique<N: AsRef<str> + Ord>(
+pub fn unique<N: AsRef<str> + Hash + Eq>(
     what: &'static str,
     names: impl IntoIterator<Item = N>,
 ) -> Result<(), InvalidResults> {
-    let mut seen = BTreeSet::new();
+    let mut seen = HashSet::new();
     for name in names {
         if seen.contains(&name) {
             return Err(InvalidResults::SameName { what, name: name.as_ref().to_owned() });

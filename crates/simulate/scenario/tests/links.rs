@@ -66,7 +66,8 @@ fn a_machine_may_have_the_name_of_its_rack() {
     let with = |link: &str| {
         read(&format!(
             "scenario: 1\nname: t\npolicy: p.yaml\nduration: 1s\ntraffic: [ {{ service: a, from: m2, to: m3 }} ]\n\
-             events: [ {{ at: 1ms, do: down, link: \"{link}\" }} ]\nmeasure: {{ rack: r1, direction: tx, every: 1ms }}\n"
+             events: [ {{ at: 1ms, do: down, link: \"{link}\" }} ]\n\
+             measure: {{ rack: r1, direction: tx, every: 1ms }}\n"
         ))
     };
     assert_eq!(meant(with("r1#host->r1")), ["r1#host->r1"]);

@@ -180,6 +180,26 @@ fn a_request_and_its_response_are_timed_as_one() {
     assert_eq!((whole.coflows, whole.unfinished, whole.cct.p50), (1, 1, None), "its response takes 51 ms");
 }
 
+/// Incasts of three flows to random hosts of five: each is a coflow, and none has its receiver among its senders.
+#[test]
+fn incasts_to_random_receivers_are_timed_as_a_whole() {
+    let traffic = "{ kind: incast, name: query, from: all, to: all, fan-in: 3, size: 20kB, load: 10%, rounds: 40 }";
+    let results = star("1s", traffic).results;
+    let statistics = Statistics::new(&results, &SizeBins::default());
+    let queries = statistics.groups[0].coflows.expect("there are coflows");
+    assert_eq!((queries.coflows, queries.unfinished, queries.flows_per_coflow), (40, 0, Some(3)));
+    let mut receivers = std::collections::BTreeSet::new();
+    for query in 0..40 {
+        let flows = || results.flows.iter().filter(move |flow| flow.coflow.is_some_and(|coflow| coflow.id == query));
+        let to = flows().next().expect("a flow").to;
+        assert!(flows().count() == 3 && flows().all(|flow| flow.to == to && flow.from != to && flow.bytes == 20_000));
+        receivers.insert(to);
+    }
+    assert_eq!(receivers.len(), 5);
+    // Three flows of 14 frames share the receiver's link of 10 Gb/s: 51.7 µs at least.
+    assert!(queries.cct.p50.is_some_and(|time| time > SimTime::from_micros(51)), "{:?}", queries.cct);
+}
+
 #[test]
 fn a_round_is_timed_to_its_last_byte() {
     let traffic = "{ kind: incast, name: round, from: \"h[1-4]\", to: h0, size: 20kB, every: 10ms, rounds: 7, \

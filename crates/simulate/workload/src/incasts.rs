@@ -11,8 +11,8 @@
 //! ([`crate::Workload::coflow`]).
 //!
 //! Worked example: a flow of 20 kB is 14 packets of at most 1,460 B, with headers of 40 B each 20,560 B. With a fan-in
-//! of 30, at 5 % of the links of 144 receivers of 10 Gb/s, an incast begins every 8 · 30 · 20,560 B / (0.05 · 1.44 Tb/s)
-//! = 68.5 µs.
+//! of 30, at 5 % of the links of 144 receivers of 10 Gb/s, an incast begins every
+//! 8 · 30 · 20,560 B / (0.05 · 1.44 Tb/s) = 68.5 µs.
 //!
 //! Sources: HPCC (SIGCOMM 2019) §5, random incasts that make a part of the load beside random flows; the incast itself,
 //! DCTCP (SIGCOMM 2010) §4.2.1.

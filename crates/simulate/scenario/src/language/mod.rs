@@ -42,8 +42,8 @@ pub const MAX_MANY_FLOWS: u64 = 100_000_000;
 pub const MAX_FLOWS_OF_ROUND: u64 = 10_000_000;
 /// Samples of a run.
 pub const MAX_SAMPLES: u64 = 1_000_000;
-/// The longest run: the simulator counts picoseconds in 64 bits, 213 days ([`weir_units::SimTime`]), and timers that are
-/// set near the end of a run need some of them.
+/// The longest run: the simulator counts picoseconds in 64 bits, 213 days ([`weir_units::SimTime`]), and timers that
+/// are set near the end of a run need some of them.
 pub const MAX_DURATION: Duration = Duration::from_secs(200 * 24 * 3600);
 /// The largest number of a link among several between two switches: as many digits as its pattern has.
 const MAX_LINK_NUMBER: u32 = 999_999_999;

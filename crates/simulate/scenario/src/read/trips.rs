@@ -60,8 +60,8 @@ impl<'g> RoundTrips<'g> {
         Self { graph, small, next, known: BTreeMap::new() }
     }
 
-    /// A time that no round trip exceeds, by one search from any switch: between two switches there are at most twice as
-    /// many hops as from there to the farthest one.
+    /// A time that no round trip exceeds, by one search from any switch: between two switches there are at most twice
+    /// as many hops as from there to the farthest one.
     pub(super) fn bound(&self) -> Duration {
         let frame = self.graph.packets.frame();
         let hosts = self.graph.hosts.iter();

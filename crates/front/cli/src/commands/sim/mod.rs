@@ -25,7 +25,7 @@ use std::num::NonZeroUsize;
 use std::path::PathBuf;
 use weir_results::SizeBins;
 use weir_runs::pool::fraction;
-use weir_runs::results::{names_are_unique, simulated};
+use weir_runs::results::simulated;
 use weir_runs::simulation::{self, Ran};
 use weir_runs::sweep::{Axes, Axis, Setting, command};
 use weir_runs::{memory, shaper_remarks};
@@ -106,13 +106,7 @@ pub(crate) fn run(args: &Args, ui: &mut Ui) -> Result<Exit, CommandError> {
     input::print_notes(&notes, ui)?;
     input::for_the_simulator(&scenario)?;
     let seed = scenario.seed();
-    // Before the run, so that unusable names and directories are reported at once, not after an hour.
-    if args.report.is_some() {
-        names_are_unique(&scenario).map_err(|error| {
-            CommandError::refused(error.to_string())
-                .hint("the files of a report refer to it by name: rename one of them")
-        })?;
-    }
+    // Before the run, so that an unusable directory is reported at once, not after an hour.
     let files = args.report.as_deref().map(|directory| ReportFiles::prepare(directory, args.force)).transpose()?;
     // Before the first output, so that Ctrl-C has the same effect from then on.
     let interrupt = Interrupt::listen()?;
@@ -190,6 +184,10 @@ pub(super) fn simulate_watched(
     let (outcome, spent) = match ran.map_err(|error| CommandError::failed(format!("cannot start a thread: {error}")))? {
         Ran::Outcome(outcome, spent) => (*outcome, spent),
         Ran::Refused(error) => return Err(error.into()),
+        Ran::SameName(error) => {
+            let hint = "rename one of them: results refer to it by name";
+            return Err(CommandError::refused(error.to_string()).hint(hint));
+        }
         Ran::Nothing => {
             return Err(CommandError::interrupted("the network was still being built; nothing was simulated"));
         }
