@@ -316,7 +316,7 @@ fn a_report_of_an_older_format_is_refused() {
         let refused = run(&["report", &report.display().to_string()]);
         let errors = text(&refused.stderr).replace(&report.display().to_string(), "OLD");
         assert_eq!(refused.status.code(), Some(2), "{errors}");
-        let expected = format!("`OLD/result.json` has format {format}, and this program reads format 4");
+        let expected = format!("`OLD/result.json` has format {format}, and this program reads format 5");
         assert!(errors.contains(&expected), "{errors}");
         assert!(errors.contains("hint: run the command in `OLD/command.txt` again"), "{errors}");
     }

@@ -47,8 +47,8 @@ POLICY, \"counters\": {name: number}, \"statistics\": {\"all\": GROUP, \"groups\
 BIN, \"bins\": [BIN], \"delivered_bytes\", \"goodput_bps\", \"jain\", \"retransmissions\", \"timeouts\",
 \"deadlines\": {\"count\", \"met\", \"missed\"}, \"coflows\": COFLOWS (only with coflows)};
 COFLOWS is {\"flows_per_coflow\": number (null if they differ), \"fewest_flows\", \"most_flows\",
-\"coflows\", \"unfinished\", \"cct_ps\": SUMMARY}.
-BIN is {\"over_bytes\", \"up_to_bytes\", \"flows\", \"unfinished\", \"fct_ps\": SUMMARY, \"slowdown\": SUMMARY};
+\"coflows\", \"unfinished\", \"cct_ps\": SUMMARY}. BIN is {\"over_bytes\", \"up_to_bytes\", \"flows\",
+\"unfinished\", \"fct_ps\": SUMMARY, \"slowdown\": SUMMARY};
 SUMMARY is {\"count\", \"unknown\", \"mean\", \"finished_mean\", \"p50\", \"p95\", \"p99\", \"p999\", \"max\"}.
 Flows that did not finish count as slower than all others; a percentile that falls on them is
 null, and so is the mean as long as there are any; \"finished_mean\" is that of the others.
