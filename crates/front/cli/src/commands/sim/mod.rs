@@ -185,6 +185,10 @@ pub(super) fn simulate_watched(
     let (outcome, spent) = match ran.map_err(|error| CommandError::failed(format!("cannot start a thread: {error}")))? {
         Ran::Outcome(outcome, spent) => (*outcome, spent),
         Ran::Refused(error) => return Err(error.into()),
+        Ran::SameName(error) => {
+            let hint = "rename one of them: results refer to it by name";
+            return Err(CommandError::refused(error.to_string()).hint(hint));
+        }
         Ran::Nothing => {
             return Err(CommandError::interrupted("the network was still being built; nothing was simulated"));
         }
