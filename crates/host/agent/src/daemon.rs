@@ -24,12 +24,14 @@ pub use counters::DatagramCounters;
 
 use crate::credits::report;
 use crate::fabric_session::FabricSession;
+use crate::fabric_sockets::SessionSockets;
 use crate::host::{self, AgentLock, Host, HostContext};
 use crate::notify;
 use crate::runtime_config::RuntimeConfig;
 use crate::status::{self, Period, StatusReporter};
 use std::io;
 use std::net::{SocketAddr, TcpListener};
+use std::sync::Arc;
 use tenants::Tenants;
 use tokio::net::UdpSocket;
 use tokio::signal::unix::{Signal, SignalKind, signal};
@@ -37,6 +39,7 @@ use tracing::{debug, info, warn};
 use weir_control::wire::Message;
 use weir_control::{Input, MeterReading, Mode, Output, RackBroker, RackBrokerConfig, RuntimeLimit};
 use weir_fabric::{FromFabric, Session};
+use weir_linux::fabric_sockets::FabricSockets;
 use weir_linux::settings::{self, ControlSettings};
 use weir_linux::shaper::Backend;
 use weir_observe::{Publisher, server};
@@ -49,7 +52,10 @@ fn io_error(what: impl Into<String>) -> impl FnOnce(io::Error) -> AgentError {
 
 /// Runs until SIGTERM or SIGINT, and then restores the interface to its original state, or with
 /// [`AgentConfig::keep`] leaves it as it is.
-pub fn run(config: AgentConfig) -> Result<(), AgentError> {
+pub fn run(mut config: AgentConfig) -> Result<(), AgentError> {
+    if let Some(session) = &mut config.fabric {
+        session.sockets = Some(Arc::new(SessionSockets(Arc::clone(&config.fabric_sockets))));
+    }
     let runtime =
         tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(io_error("start the event loop"))?;
     runtime.block_on(async {
@@ -119,7 +125,7 @@ fn listen(address: SocketAddr) -> Result<TcpListener, AgentError> {
 /// The host context of a runtime configuration.
 fn host_context<'a>(
     runtime_config: &'a RuntimeConfig,
-    (backend, credit_period): (Option<Backend>, Duration),
+    (backend, credit_period, fabric): (Option<Backend>, Duration, &'a Arc<FabricSockets>),
     cookie: u64,
     epoch: u64,
     broker: &RackBrokerConfig,
@@ -135,6 +141,7 @@ fn host_context<'a>(
         keys: &runtime_config.keys,
         rule: broker.rule,
         control,
+        fabric,
         backend,
         credit_period,
     }

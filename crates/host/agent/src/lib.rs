@@ -12,6 +12,7 @@
 //! | `credits` | the thread of services with credits: allocations, gates, datagrams |
 //! | `shaper_thread` | the thread that sets rates, reads the qdisc and checks that it is there |
 //! | `fabric_session` | the session with the fabric broker, if there is one |
+//! | `fabric_sockets` | the sockets of sessions, which the host lets through |
 //! | [`daemon`] | the loop: socket, timer, signals; reloads; interfaces that come and go |
 //! | [`runtime_config`] | the part of the configuration that a reload reads again |
 //! | [`key_file`] | the shared keys on disk |
@@ -29,6 +30,7 @@ mod credits;
 pub mod daemon;
 mod destination_limits;
 mod fabric_session;
+mod fabric_sockets;
 pub mod host;
 pub mod key_file;
 mod notify;
