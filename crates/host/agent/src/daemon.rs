@@ -29,6 +29,7 @@ use crate::host::{self, AgentLock, Host, HostContext};
 use crate::notify;
 use crate::runtime_config::RuntimeConfig;
 use crate::status::{self, Period, StatusReporter};
+use crate::unmatched::unmatched;
 use std::io;
 use std::net::{SocketAddr, TcpListener};
 use std::sync::Arc;
@@ -167,6 +168,8 @@ struct Daemon {
     cgroups_missed: Option<String>,
     /// The same of guests.
     guests_missed: Option<String>,
+    /// The filters that match nothing on this host, as they were logged.
+    filters_unmatched: Vec<String>,
     /// Whether this agent has just dropped programs of its own.
     releases: bool,
     /// Whether the warning about a destination thread without real-time priority was logged.
@@ -235,6 +238,7 @@ impl Daemon {
             not_enforced: None,
             cgroups_missed: None,
             guests_missed: None,
+            filters_unmatched: Vec::new(),
             releases: false,
             warned_of_delay: false,
             datagrams: DatagramCounters::default(),
@@ -463,8 +467,14 @@ impl Daemon {
                     warn!("packets of some interfaces do not belong to their service: {reason}");
                 }
                 self.guests_missed = missed;
+                let policy = &self.config.runtime_config.policy;
+                let unmatched = unmatched(policy, kernel.guests.as_ref(), kernel.cgroups.as_ref());
+                for new in unmatched.iter().filter(|line| !self.filters_unmatched.contains(line)) {
+                    info!("filters that match nothing: {new}");
+                }
+                self.filters_unmatched = unmatched;
             }
-            None => {}
+            None => self.filters_unmatched.clear(),
         }
         let left = self.host.as_ref().filter(|_| self.broker.is_resuming()).map(Host::limits);
         let credits = self.host.as_ref().and_then(Host::credits);
@@ -472,6 +482,7 @@ impl Daemon {
             left,
             credits: credits.map(|reading| report::status(&reading, &self.config.runtime_config.policy)),
             kernel: kernel.and_then(Result::ok).as_ref(),
+            filters_unmatched: &self.filters_unmatched,
             idle: self.host.is_none(),
             interface_absent: self.host.is_none() && self.not_enforced.is_none(),
             not_enforced: self.not_enforced.as_deref(),

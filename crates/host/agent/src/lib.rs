@@ -17,6 +17,7 @@
 //! | [`runtime_config`] | the part of the configuration that a reload reads again |
 //! | [`key_file`] | the shared keys on disk |
 //! | `notify` | notifications for systemd |
+//! | `unmatched` | filters that match nothing on this host |
 //! | `status` | the agent's status for watchers: a file, and an HTTP address |
 //!
 //! Life: the host is changed only after policy, key, socket and state are in order. SIGHUP puts
@@ -37,6 +38,7 @@ mod notify;
 pub mod runtime_config;
 mod shaper_thread;
 mod status;
+mod unmatched;
 
 pub use credits::{CreditReading, FirstPortReading, MessageCounters, PERIOD as CREDIT_PERIOD, SendingFlow};
 pub use daemon::{AgentConfig, AgentError, run};
