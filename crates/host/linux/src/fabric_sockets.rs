@@ -83,11 +83,11 @@ impl FabricSockets {
         let cookie = cookie(socket).map_err(io("read the cookie of a socket"))?;
         let namespace = netns::current().and_then(|file| file.metadata()).map_err(LoaderError::Namespace)?.ino();
         let mut inner = self.lock();
-        inner.open.insert(cookie);
-        let own: BTreeSet<u64> = inner.open.iter().chain(&inner.closed).copied().collect();
+        let own = inner.own();
         for mut maps in sockets_of(namespace)? {
             allow(&mut maps.sockets, cookie, &own)?;
         }
+        inner.open.insert(cookie);
         Ok(cookie)
     }
 
@@ -110,6 +110,11 @@ impl FabricSockets {
 }
 
 impl Inner {
+    /// The sockets whose packets pass.
+    fn own(&self) -> BTreeSet<u64> {
+        self.open.iter().chain(&self.closed).copied().collect()
+    }
+
     /// The word `fabric_ports` of the configuration.
     fn ports(&self) -> u64 {
         ends(&self.brokers).into_iter().fold(0, |ports, (_, port)| ports | 1 << (port & 63))
@@ -167,7 +172,7 @@ impl InterfaceDatapath {
     pub fn set_fabric(&mut self, fabric: &Arc<FabricSockets>) -> Result<(), LoaderError> {
         let mut maps = FabricSocketMaps::open(&self.pins)?;
         let mut inner = fabric.lock();
-        let own: BTreeSet<u64> = inner.open.iter().chain(&inner.closed).copied().collect();
+        let own = inner.own();
         for cookie in &own {
             allow(&mut maps.sockets, *cookie, &own)?;
         }
