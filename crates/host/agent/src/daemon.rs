@@ -24,12 +24,15 @@ pub use counters::DatagramCounters;
 
 use crate::credits::report;
 use crate::fabric_session::FabricSession;
+use crate::fabric_sockets::SessionSockets;
 use crate::host::{self, AgentLock, Host, HostContext};
 use crate::notify;
 use crate::runtime_config::RuntimeConfig;
 use crate::status::{self, Period, StatusReporter};
+use crate::unmatched::unmatched;
 use std::io;
 use std::net::{SocketAddr, TcpListener};
+use std::sync::Arc;
 use tenants::Tenants;
 use tokio::net::UdpSocket;
 use tokio::signal::unix::{Signal, SignalKind, signal};
@@ -37,6 +40,7 @@ use tracing::{debug, info, warn};
 use weir_control::wire::Message;
 use weir_control::{Input, MeterReading, Mode, Output, RackBroker, RackBrokerConfig, RuntimeLimit};
 use weir_fabric::{FromFabric, Session};
+use weir_linux::fabric_sockets::FabricSockets;
 use weir_linux::settings::{self, ControlSettings};
 use weir_linux::shaper::Backend;
 use weir_observe::{Publisher, server};
@@ -49,7 +53,10 @@ fn io_error(what: impl Into<String>) -> impl FnOnce(io::Error) -> AgentError {
 
 /// Runs until SIGTERM or SIGINT, and then restores the interface to its original state, or with
 /// [`AgentConfig::keep`] leaves it as it is.
-pub fn run(config: AgentConfig) -> Result<(), AgentError> {
+pub fn run(mut config: AgentConfig) -> Result<(), AgentError> {
+    if let Some(session) = &mut config.fabric {
+        session.sockets = Some(Arc::new(SessionSockets(Arc::clone(&config.fabric_sockets))));
+    }
     let runtime =
         tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(io_error("start the event loop"))?;
     runtime.block_on(async {
@@ -119,7 +126,7 @@ fn listen(address: SocketAddr) -> Result<TcpListener, AgentError> {
 /// The host context of a runtime configuration.
 fn host_context<'a>(
     runtime_config: &'a RuntimeConfig,
-    (backend, credit_period): (Option<Backend>, Duration),
+    (backend, credit_period, fabric): (Option<Backend>, Duration, &'a Arc<FabricSockets>),
     cookie: u64,
     epoch: u64,
     broker: &RackBrokerConfig,
@@ -135,6 +142,7 @@ fn host_context<'a>(
         keys: &runtime_config.keys,
         rule: broker.rule,
         control,
+        fabric,
         backend,
         credit_period,
     }
@@ -160,6 +168,8 @@ struct Daemon {
     cgroups_missed: Option<String>,
     /// The same of guests.
     guests_missed: Option<String>,
+    /// The filters that match nothing on this host, as they were logged.
+    filters_unmatched: Vec<String>,
     /// Whether this agent has just dropped programs of its own.
     releases: bool,
     /// Whether the warning about a destination thread without real-time priority was logged.
@@ -228,6 +238,7 @@ impl Daemon {
             not_enforced: None,
             cgroups_missed: None,
             guests_missed: None,
+            filters_unmatched: Vec::new(),
             releases: false,
             warned_of_delay: false,
             datagrams: DatagramCounters::default(),
@@ -456,8 +467,14 @@ impl Daemon {
                     warn!("packets of some interfaces do not belong to their service: {reason}");
                 }
                 self.guests_missed = missed;
+                let policy = &self.config.runtime_config.policy;
+                let unmatched = unmatched(policy, kernel.guests.as_ref(), kernel.cgroups.as_ref());
+                for new in unmatched.iter().filter(|line| !self.filters_unmatched.contains(line)) {
+                    info!("filters that match nothing: {new}");
+                }
+                self.filters_unmatched = unmatched;
             }
-            None => {}
+            None => self.filters_unmatched.clear(),
         }
         let left = self.host.as_ref().filter(|_| self.broker.is_resuming()).map(Host::limits);
         let credits = self.host.as_ref().and_then(Host::credits);
@@ -465,6 +482,7 @@ impl Daemon {
             left,
             credits: credits.map(|reading| report::status(&reading, &self.config.runtime_config.policy)),
             kernel: kernel.and_then(Result::ok).as_ref(),
+            filters_unmatched: &self.filters_unmatched,
             idle: self.host.is_none(),
             interface_absent: self.host.is_none() && self.not_enforced.is_none(),
             not_enforced: self.not_enforced.as_deref(),

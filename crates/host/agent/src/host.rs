@@ -668,12 +668,13 @@ fn configure(datapath: &mut InterfaceDatapath, host_context: &HostContext<'_>, p
     Ok(datapath.set_static_limits(&limits.collect::<Vec<_>>())?)
 }
 
-/// Sets the keys and sources of control traffic, and sends the first heartbeat.
+/// Sets the keys and sources of control traffic and the senders to fabric brokers, and sends the first heartbeat.
 fn trust(datapath: &mut InterfaceDatapath, host_context: &HostContext<'_>) -> Result<(), HostError> {
     let secrets = host_context.keys.all().iter().map(weir_control::wire::Key::feedback);
     let keys: Vec<FeedbackKey> =
         secrets.map(|secret| FeedbackKey { id: secret.number, key: SipKey::new(secret.bytes) }).collect();
     datapath.set_keys(&keys)?;
     datapath.set_control(&host_context.control)?;
+    datapath.set_fabric(host_context.fabric)?;
     Ok(datapath.heartbeat()?)
 }

@@ -79,6 +79,7 @@ fn run(fault: Fault, keep: bool) -> Option<Result<(), AgentError>> {
         metrics: None,
         keep,
         fabric: None,
+        fabric_sockets: Arc::default(),
         tenants: None,
     };
     let done = AtomicBool::new(false);
@@ -215,6 +216,7 @@ fn limit_equal_to_the_static_policys_stays_for_the_next_agent() {
                 keys: &keys,
                 rule,
                 control,
+                fabric: &Arc::default(),
                 backend,
                 credit_period,
                 tags,

@@ -22,6 +22,7 @@
 
 mod stream;
 
+use crate::connector::{self, HostSockets};
 use crate::identity::{Identity, IdentityError, IdentityFiles, Use};
 use crate::url::BrokerUrl;
 use std::io;
@@ -50,6 +51,8 @@ pub struct SessionConfig {
     pub period: Duration,
     /// The time without a report after which the session closes the stream.
     pub timeout: Duration,
+    /// The host that lets the session's sockets connect to brokers, if it refuses those of other programs.
+    pub sockets: Option<Arc<dyn HostSockets>>,
 }
 
 /// Why there is no session.
@@ -166,6 +169,9 @@ impl Session {
         let reach = shared.reach.subscribe();
         let runtime =
             tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(SessionError::Thread)?;
+        if let Some(host) = &config.sockets {
+            runtime.spawn(connector::follow(config.brokers.clone(), Arc::clone(host)));
+        }
         let session = stream::Client::new(config, (from_agent, replies_of_agent), to_agent, shared.clone());
         std::thread::Builder::new()
             .name("fabric-session".to_owned())

@@ -113,7 +113,7 @@ counters! {
         unknown_peer,
         /// Brokers' datagrams beyond the rate of one machine.
         peer_rate_exceeded,
-        /// Tenants' packets in the form of control traffic, dropped.
+        /// Tenants' packets in the form of control traffic or to a fabric broker, dropped.
         spoofed,
         /// Packets dropped because their departure was beyond the horizon (`edt`).
         beyond_horizon,

@@ -103,6 +103,7 @@ impl AgentStatus {
             cgroups_missed: None,
             guests: None,
             guests_missed: None,
+            filters_unmatched: Vec::new(),
             backend: String::new(),
             backend_obstacles: Vec::new(),
             mode: None,

@@ -157,6 +157,10 @@ pub struct AgentStatus {
     /// Why packets of some interfaces, or to some addresses of guests, do not belong to their service.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub guests_missed: Option<String>,
+    /// The services with filters that match nothing on this host now, one line for each kind of filter: it has no
+    /// control group, or no interface of a guest, of the name.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub filters_unmatched: Vec<String>,
     /// The epoch of the machine's broker, which counts its starts.
     pub epoch: u64,
     /// The number of other machines in the rack.

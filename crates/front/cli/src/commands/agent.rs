@@ -273,6 +273,7 @@ fn config(args: &Args, ui: &mut Ui) -> Result<AgentConfig, CommandError> {
         status: args.status.clone(),
         metrics: args.metrics,
         fabric,
+        fabric_sockets: Default::default(),
         tenants: Some(tenants),
     })
 }
@@ -337,6 +338,8 @@ fn fabric(args: &Args, machine: &str, broker: &RackBrokerConfig) -> Option<Sessi
         identity,
         period: broker.fabric_period,
         timeout: broker.fabric_timeout,
+        // The agent sets them.
+        sockets: None,
     })
 }
 

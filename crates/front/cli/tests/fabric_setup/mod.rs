@@ -118,7 +118,8 @@ impl Setup {
         let period: weir_units::Duration = period.parse().expect("a period");
         let brokers: Vec<BrokerUrl> = urls.iter().map(|url| url.parse().expect("an address")).collect();
         let identity = self.identity(&format!("machine-{machine}"));
-        let config = SessionConfig { machine: machine.to_owned(), brokers, identity, period, timeout: period * 5 };
+        let (machine, timeout) = (machine.to_owned(), period * 5);
+        let config = SessionConfig { machine, brokers, identity, period, timeout, sockets: None };
         Session::start(config).expect("a session")
     }
 

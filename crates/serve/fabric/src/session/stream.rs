@@ -2,6 +2,7 @@
 
 use super::{FromFabric, SessionConfig, SessionState, Shared};
 use crate::clock::now_s;
+use crate::connector::Connector;
 use crate::convert;
 use crate::daemon::LARGEST;
 use crate::failure;
@@ -325,11 +326,11 @@ async fn connect(
     let endpoint = endpoint
         .map_err(|error| failure::of(&error))?
         .connect_timeout(patience)
-        .tcp_nodelay(true)
         .http2_keep_alive_interval(patience)
         .keep_alive_timeout(patience)
         .keep_alive_while_idle(true);
-    let channel: Channel = endpoint.connect().await.map_err(|error| failure::of(&error))?;
+    let connector = Connector { broker, host: config.sockets, patience };
+    let channel: Channel = endpoint.connect_with_connector(connector).await.map_err(|error| failure::of(&error))?;
     let mut client = FabricClient::new(channel).max_decoding_message_size(LARGEST).max_encoding_message_size(LARGEST);
     let (to_broker, outgoing) = mpsc::channel(OUTGOING);
     let hello = from_leader::Message::Hello(proto::Hello { machine });
