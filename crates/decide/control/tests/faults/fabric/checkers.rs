@@ -22,7 +22,7 @@
 
 use super::draw::{MACHINES, PER_RACK, RACKS};
 use super::node::SECOND;
-use super::world::{FABRIC, World, name};
+use super::world::{World, name};
 use crate::Observed;
 use crate::throttled::Throttled;
 use std::collections::HashMap;
@@ -49,6 +49,8 @@ pub(crate) struct Checkers {
     throttled: Throttled,
     fabric_limits: u64,
     guarantees: u64,
+    /// Whether no epoch goes down.
+    epochs_kept: bool,
     /// Whether the policy has no guarantee.
     unguaranteed: bool,
     rounds: u64,
@@ -65,6 +67,7 @@ impl Checkers {
             throttled: Throttled::new(MACHINES * world.leaves.len()),
             fabric_limits: 0,
             guarantees: 0,
+            epochs_kept: world.drawn.state_lost == 0.0,
             unguaranteed: world.policy.services().iter().all(|(_, service)| {
                 ContentionPoint::ALL.iter().all(|point| service.share(*point, Direction::Tx).min == Bandwidth::ZERO)
             }),
@@ -136,6 +139,9 @@ impl Checkers {
         let counters = broker.counters();
         if counters.malformed + counters.other_policy + counters.limits_malformed + counters.limits_other_policy > 0 {
             return Err(format!("{} counted a genuine message as wrong: {counters:?}", name(machine)));
+        }
+        if self.epochs_kept && counters.epochs_raised > 0 {
+            return Err(format!("{} raised its epoch, which never went down", name(machine)));
         }
         for leaf in 0..self.leaves.len() {
             let Some(stamp) = broker.fabric_stamp(leaf) else { continue };
@@ -276,7 +282,10 @@ impl Checkers {
     pub(crate) fn allocated(&mut self, world: &World, fabric: &FabricBroker) -> Result<(), String> {
         self.rounds += 1;
         if fabric.round() > 0 && self.reported.iter().all(|reported| *reported) {
-            self.agreed.get_or_insert((world.nodes[FABRIC].epoch, fabric.round()));
+            // Limits of an epoch that the broker has left do not count: machines may have ignored them.
+            if self.agreed.is_none_or(|agreed| agreed.0 != fabric.epoch()) {
+                self.agreed = Some((fabric.epoch(), fabric.round()));
+            }
         }
         // Each rack's limit is rounded down.
         let almost =
@@ -309,6 +318,9 @@ impl Checkers {
 
     pub(crate) fn fabric_step(&self, fabric: &FabricBroker) -> Result<(), String> {
         let counters = fabric.counters();
+        if self.epochs_kept && counters.epochs_raised > 0 {
+            return Err("the fabric broker raised its epoch, which never went down".to_owned());
+        }
         if counters.malformed + counters.other_policy + counters.unknown_machine > 0 {
             return Err(format!("the fabric broker counted a genuine report as wrong: {counters:?}"));
         }

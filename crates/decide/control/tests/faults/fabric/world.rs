@@ -65,6 +65,8 @@ pub(crate) struct World {
     pub(crate) drawn: Drawn,
     pub(crate) now: u64,
     rng: SmallRng,
+    /// Draws of lost epochs and of the notices about them, on its own: other worlds stay as they are.
+    epoch_rng: SmallRng,
     key: Key,
     faulty: bool,
     /// The last time that traffic changed its rates while the queue before a rack was full.
@@ -141,6 +143,7 @@ impl World {
             policy,
             now: 0,
             rng,
+            epoch_rng: SmallRng::seed_from_u64(seed ^ 0xe70c),
             key: Key::new([9; 32]).expect("a key"),
             faulty: true,
             full_at: [None; RACKS],
@@ -306,7 +309,11 @@ impl World {
         n.incarnation += 1;
         n.started = self.now;
         // The clock may have gone back while the host was down; the stored number must not.
-        n.epoch = (n.epoch + 1).max(local.nanos() / SECOND);
+        n.epoch = (n.epoch + 1).max(local.nanos());
+        if self.epoch_rng.random_bool(self.drawn.state_lost) {
+            // Restored from a backup, or lost by a host whose clock was ahead before.
+            n.epoch = self.epoch_rng.random_range(1..=n.epoch);
+        }
         n.broker = Some(if node == FABRIC {
             let config = FabricBrokerConfig {
                 stale: self.drawn.stale,
@@ -357,8 +364,10 @@ impl World {
                     // Old datagrams are replayed to any node.
                     Some(message) => match message.fabric_input() {
                         Some(input) => {
+                            let accepted = fabric.counters().accepted;
                             fabric.handle_input(local, input);
-                            if let (FabricInput::Report(report), false) = (input, self.faulty) {
+                            let is_new = fabric.counters().accepted > accepted;
+                            if let (FabricInput::Report(report), false, true) = (input, self.faulty, is_new) {
                                 checkers.report_delivered(report.machine.index());
                             }
                         }
@@ -370,6 +379,8 @@ impl World {
                 }
                 while let Some(output) = fabric.poll_output() {
                     match output {
+                        FabricOutput::NotifyEpoch(notice) => self.notify(node, Message::EpochNotice(notice)),
+                        FabricOutput::StoreEpoch(epoch) => self.nodes[node].epoch = epoch,
                         FabricOutput::SendLimits { to, limits } => {
                             checkers.limits_sent(self.now, &limits);
                             self.send(node, to.index(), &limits.into());
@@ -439,6 +450,12 @@ impl World {
             }
             Output::Relay(relay) => self.broadcast(machine, &relay.into()),
             Output::ShutOut(notice) => self.broadcast(machine, &notice.into()),
+            Output::NotifyEpoch(notice) => self.notify(machine, Message::EpochNotice(notice)),
+            Output::FabricEpoch(notice) => self.notify(machine, Message::FabricEpoch(notice)),
+            Output::StoreEpoch(epoch) => {
+                self.log(|| format!("{} continues in epoch {epoch}", name(machine)));
+                self.nodes[machine].epoch = epoch;
+            }
             Output::ReportRack(report) => {
                 self.log(|| format!("{} reports {:?}", name(machine), report.rows));
                 self.send(machine, FABRIC, &report.into());
@@ -484,6 +501,26 @@ impl World {
         }
         if self.drawn.replay > 0.0 {
             self.received.push(bytes);
+        }
+    }
+
+    /// Sends a notice about an epoch.
+    fn notify(&mut self, from: usize, message: Message) {
+        let to: Vec<usize> = match &message {
+            Message::EpochNotice(notice) => vec![notice.to.map_or(FABRIC, |machine| machine.index())],
+            _ => (0..MACHINES).filter(|peer| *peer != from && peer / PER_RACK == from / PER_RACK).collect(),
+        };
+        let bytes: Arc<[u8]> = weir_control::wire::encode(&message, &self.key).into();
+        let (longest, end) = (if self.faulty { self.drawn.delay_ms } else { 1 }, FAULTY_SECONDS * SECOND);
+        for to in to {
+            let lost = self.faulty && self.epoch_rng.random_bool(self.drawn.loss);
+            let twice = self.faulty && self.epoch_rng.random_bool(self.drawn.duplication);
+            for _ in 0..u64::from(!lost) + u64::from(twice) {
+                let at = self.now + self.epoch_rng.random_range(0..=longest * MILLISECOND);
+                if !self.faulty || at < end {
+                    self.schedule(at, Event::Deliver(Flight { to, from, bytes: Arc::clone(&bytes) }));
+                }
+            }
         }
     }
 
