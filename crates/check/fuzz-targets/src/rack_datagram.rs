@@ -252,7 +252,9 @@ impl Driver {
                     let message = Message::from(report);
                     assert_eq!(decode(&encode(&message, &key()), &key()), Ok(message));
                 }
-                Output::NotifyEpoch(_) | Output::StoreEpoch(_) => panic!("no machine has another epoch of it"),
+                Output::NotifyEpoch(_) | Output::FabricEpoch(_) | Output::StoreEpoch(_) => {
+                    panic!("no machine has another epoch of it")
+                }
                 Output::Relay(_) | Output::ReportRack(_) | Output::ReplyRack(_) | Output::ShutOut(_) => {
                     panic!("it is no leader and has no limits of the fabric")
                 }

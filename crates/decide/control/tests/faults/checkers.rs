@@ -98,7 +98,8 @@ impl Checkers {
         }
     }
 
-    pub(crate) fn sent(&mut self, now: u64, machine: usize, report: &UsageReport) -> Result<(), String> {
+    /// A broker reports its usage, or repeats its last report after a notice.
+    pub(crate) fn sent(&mut self, now: u64, machine: usize, report: &UsageReport, repeats: bool) -> Result<(), String> {
         self.sent += 1;
         if report.machine != MachineId(machine as u32) {
             return Err(format!("m{} reports in another machine's name", machine + 1));
@@ -113,6 +114,9 @@ impl Checkers {
         for row in &report.rows {
             let leaf = self.leaves.iter().position(|id| *id == row.service).ok_or("a row of no leaf")?;
             reported[leaf] = PerDirection { tx: row.tx, rx: row.rx };
+        }
+        if repeats {
+            return Ok(());
         }
         let reported = reported.clone();
         let mut rows = reported.iter().enumerate();

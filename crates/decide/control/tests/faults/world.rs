@@ -457,7 +457,8 @@ impl World {
                     broker.handle_input(local, Input::Meters(&readings));
                 }
                 Output::Broadcast(report) => {
-                    checkers.sent(self.now, machine, &report)?;
+                    let repeats = matches!(message, Some(Message::EpochNotice(_)));
+                    checkers.sent(self.now, machine, &report, repeats)?;
                     self.broadcast(machine, &report);
                 }
                 Output::NotifyEpoch(notice) => self.notify(machine, &notice),

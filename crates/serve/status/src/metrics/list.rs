@@ -180,6 +180,13 @@ pub const METRICS: &[Metric] = &[
         Of::Agent(|status, give| alone(give, Value::Count(status.peers_alive))),
     ),
     gauge(
+        "weir_peers_unheard",
+        None,
+        &[],
+        "Other machines whose reports do not count, since their epochs are older than known ones",
+        Of::Agent(|status, give| alone(give, Value::Count(status.unheard.len() as u64))),
+    ),
+    gauge(
         "weir_interface_capacity",
         RATE,
         DIRECTION,

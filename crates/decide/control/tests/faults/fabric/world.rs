@@ -352,7 +352,11 @@ impl World {
                     },
                 }
                 while let Some(output) = rack.poll_output() {
-                    self.carry_out(node, rack, output, checkers)?;
+                    let repeats = matches!(message, Some(Message::EpochNotice(_)));
+                    match output {
+                        Output::Broadcast(report) if repeats => self.broadcast(node, &report.into()),
+                        output => self.carry_out(node, rack, output, checkers)?,
+                    }
                 }
                 checkers.step(node, rack)?;
                 rack.poll_timeout()
