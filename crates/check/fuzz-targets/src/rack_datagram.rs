@@ -101,7 +101,7 @@ fn take(message: &Message) {
 }
 
 /// A broker in its first epoch receives the notice twice. It continues above it at most once, and never below its own.
-fn receive_epoch_notice(notice: &EpochNotice) {
+pub(crate) fn receive_epoch_notice(notice: &EpochNotice) {
     let mut broker = RackBroker::new(&POLICY, SELF, 1, RackBrokerConfig::default(), Instant::ZERO);
     for received in 1..=2 {
         broker.handle_input(Instant::ZERO, Input::EpochNotice(notice));
