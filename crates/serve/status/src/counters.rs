@@ -31,9 +31,9 @@ counters! {
     AgentCounters {
         /// Usage reports of the rack's machines that were newer than the last one.
         reports_accepted,
-        /// Usage reports not newer than the last one of their machine, of the same epoch: replayed, doubled or overtaken.
+        /// Usage reports of the same epoch not newer than the last one of their machine: replayed, doubled or late.
         reports_replayed,
-        /// Usage reports of an older epoch than the last one of their machine: its epoch went down, or they are replayed.
+        /// Usage reports of an older epoch than the last one of their machine: it went down, or they are replayed.
         reports_older_epoch,
         /// Usage reports in the name of a machine that is not another one of this rack.
         reports_unknown_machine,
@@ -192,7 +192,7 @@ counters! {
     FabricCounters {
         /// Rack reports newer than the last one of their rack.
         rack_reports_accepted,
-        /// Rack reports not newer than the last one of their machine, of the same epoch: replayed, doubled or overtaken.
+        /// Rack reports of the same epoch not newer than the last one of their machine: replayed, doubled or late.
         rack_reports_replayed,
         /// Rack reports of an older epoch than the last one of their machine: its epoch went down.
         rack_reports_older_epoch,

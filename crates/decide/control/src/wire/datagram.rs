@@ -14,8 +14,9 @@
 //! | 7 to 11 each | rows: a service and two rates, see `rows.rs` |
 //! | 16 | tag over all preceding bytes, see [`super::key`] |
 //!
-//! Kind 7 is the newest epoch and round that the sender has received of another broker. Its field is that broker, where
-//! the fabric broker has the number 2³² - 1; the first service is 1 in a notice about the fabric broker to the rack. Kind 8 is whether the sender is shut out of the fabric broker, as 0 or 1.
+//! Kind 7 is the newest epoch and round that the sender has received of another broker. Its field is that broker,
+//! where the fabric broker has the number 2³² - 1. The first service is 1 in a notice about the fabric broker to the
+//! rack. Kind 8 is whether the sender is shut out of the fabric broker, as 0 or 1.
 //!
 //! Fixed fields are big-endian. Only the magic number and the version are read before the tag is
 //! verified. Each value has exactly one encoding, so a datagram that decodes encodes to the same

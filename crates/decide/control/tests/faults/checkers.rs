@@ -31,7 +31,8 @@ pub(crate) struct Checkers {
     pub(crate) steps: Steps,
     /// Whether epochs may go down.
     lower_epochs: bool,
-    /// (machine, epoch, round) of reports of two starts whose epochs were both lost, and that continued above the same one.
+    /// (machine, epoch, round) of reports of two starts whose epochs were both lost, and that continued above the same
+    /// one.
     ambiguous: HashSet<(usize, u64, u64)>,
     /// By machine: the number of its starts.
     starts: Vec<u64>,

@@ -28,8 +28,8 @@ const MILLISECOND: u64 = 1_000_000;
 /// and apply them. Two periods, until the last report is sent and until the last machine computes,
 /// by clocks that run up to 2 % slow; and a delivery.
 pub(crate) const PROPAGATE_WITHIN: u64 = 2_045 * MILLISECOND;
-/// The same where epochs go down: one more period. The last notice may have been lost just before the last fault, and the
-/// next one follows the first report after three quarters of a period, at which the machine reports again at once.
+/// The same where epochs go down: one more period. The last notice may have been lost just before the last fault, and
+/// the next one follows the first report after three quarters of a period, at which the machine reports again at once.
 const PROPAGATE_WITHIN_OF_LOWER_EPOCHS: u64 = PROPAGATE_WITHIN + 1_025 * MILLISECOND;
 /// The time after that until all shares are equal and traffic complies with them, in almost all
 /// worlds. Two periods carry the last changes of load to all machines and a limit's effect back into

@@ -31,7 +31,7 @@ impl Daemon {
     /// other machines send their notices again. Feedback and credits have it from now on, too.
     pub(super) fn continue_in(&mut self, epoch: u64) -> Result<(), AgentError> {
         warn!(
-            "other machines have a higher epoch of this one than {}: it continues in epoch {epoch}; if this repeats, two \
+            "others have a higher epoch of this machine than {}: it continues in epoch {epoch}; if this repeats, two \
              agents run as one machine",
             self.epoch
         );

@@ -5,8 +5,8 @@
 //! plus one if the clock was set back. The last epoch is kept in a file, which is replaced
 //! atomically, so that it holds the old or the new number after a crash.
 //!
-//! The file may be lost or damaged, or the clock may have been ahead once. Then the number goes down, and the hosts that
-//! received the higher one send it back (`weir_control::epoch`).
+//! The file may be lost or damaged, or the clock may have been ahead once. Then the number goes down, and the hosts
+//! that received the higher one send it back (`weir_control::epoch`).
 //!
 //! Worked example: the last epoch is 900. At a clock of 1000 the next epoch is 1000; at a clock
 //! that was set back to 500 it is 901.

@@ -382,20 +382,7 @@ impl World {
                     checkers.allocated(self, fabric)?;
                 }
                 while let Some(output) = fabric.poll_output() {
-                    match output {
-                        FabricOutput::NotifyEpoch(notice) => self.notify(node, Message::EpochNotice(notice)),
-                        FabricOutput::StoreEpoch(epoch) => self.nodes[node].epoch = epoch,
-                        FabricOutput::SendLimits { to, limits } => {
-                            checkers.limits_sent(self.now, &limits);
-                            self.send(node, to.index(), &limits.into());
-                        }
-                        FabricOutput::Propose { to, limits } => {
-                            self.log(|| {
-                                format!("the fabric broker proposes {:?} to {}", limits.rows, name(to.index()))
-                            });
-                            self.send(node, to.index(), &Message::Proposal(limits));
-                        }
-                    }
+                    self.carry_out_of_fabric(output, checkers);
                 }
                 checkers.fabric_step(fabric)?;
                 fabric.poll_timeout()
@@ -414,6 +401,21 @@ impl World {
             self.schedule(at, Event::Timer { node, incarnation });
         }
         Ok(())
+    }
+
+    fn carry_out_of_fabric(&mut self, output: FabricOutput, checkers: &mut Checkers) {
+        match output {
+            FabricOutput::NotifyEpoch(notice) => self.notify(FABRIC, Message::EpochNotice(notice)),
+            FabricOutput::StoreEpoch(epoch) => self.nodes[FABRIC].epoch = epoch,
+            FabricOutput::SendLimits { to, limits } => {
+                checkers.limits_sent(self.now, &limits);
+                self.send(FABRIC, to.index(), &limits.into());
+            }
+            FabricOutput::Propose { to, limits } => {
+                self.log(|| format!("the fabric broker proposes {:?} to {}", limits.rows, name(to.index())));
+                self.send(FABRIC, to.index(), &Message::Proposal(limits));
+            }
+        }
     }
 
     fn is_cut_off(&self, flight: &Flight) -> bool {
