@@ -28,7 +28,9 @@ fn a_lost_epoch_rises_above_the_one_that_the_rack_has() {
         let status = pair.status(machine).unwrap_or_default();
         status["counters"][name].as_u64().or(status["kernel"][name].as_u64()).unwrap_or(0)
     };
-    let _m1 = pair.running(&pair.m1, "m1");
+    // A file that a full disk left empty ends no agent.
+    fs::write(pair.directory.path().join("epoch-m1"), "").expect("written");
+    let m1 = pair.running(&pair.m1, "m1");
     let m2 = pair.running(&pair.m2, "m2");
     let flow = Flow::start(&pair, 5001);
     wait_for("reports and feedback of m2", 20, || {
@@ -40,7 +42,7 @@ fn a_lost_epoch_rises_above_the_one_that_the_rack_has() {
     assert_eq!(end(m2).0, Some(0));
     fs::remove_file(&file).expect("removed");
     let (accepted, feedback) = (counter("m1", "reports_accepted"), counter("m1", "feedback_accepted"));
-    let _m2 = pair.running(&pair.m2, "m2");
+    let m2 = pair.running(&pair.m2, "m2");
     // A report within a period of 1 s, the notice and the next report at once, and a status.
     wait_for("m2 to continue above its epoch", 5, || counter("m2", "epochs_raised") == 1);
     wait_for("m1 to accept reports of m2", 5, || counter("m1", "reports_accepted") > accepted + 1);
@@ -51,4 +53,8 @@ fn a_lost_epoch_rises_above_the_one_that_the_rack_has() {
     let status = pair.status("m1").expect("a status");
     assert!(status["unheard"].is_null() && status["peers_alive"] == 1, "{status:#}");
     flow.is_at(20.0, 0.1);
+    for agent in [m1, m2] {
+        signal(&agent, libc::SIGTERM);
+        assert_eq!(end(agent).0, Some(0));
+    }
 }
