@@ -13,6 +13,7 @@
 
 mod config;
 mod counters;
+mod epochs;
 mod presence;
 mod reload;
 mod saved;
@@ -38,13 +39,13 @@ use tokio::net::UdpSocket;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tracing::{debug, info, warn};
 use weir_control::wire::Message;
-use weir_control::{Input, MeterReading, Mode, Output, RackBroker, RackBrokerConfig, RuntimeLimit};
+use weir_control::{EpochNotice, Input, MeterReading, Mode, Output, RackBroker, RackBrokerConfig, RuntimeLimit};
 use weir_fabric::{FromFabric, Session};
 use weir_linux::fabric_sockets::FabricSockets;
 use weir_linux::settings::{self, ControlSettings};
 use weir_linux::shaper::Backend;
 use weir_observe::{Publisher, server};
-use weir_units::{Bandwidth, Bytes, Duration, Instant, PerDirection};
+use weir_units::{Bandwidth, Bytes, Duration, Instant, MachineId, PerDirection};
 
 fn io_error(what: impl Into<String>) -> impl FnOnce(io::Error) -> AgentError {
     let what = what.into();
@@ -288,6 +289,7 @@ impl Daemon {
                         FromFabric::Limits(limits) => self.broker.handle_input(now, Input::Fabric(limits)),
                         FromFabric::Proposal(limits) => self.broker.handle_input(now, Input::Proposal(limits)),
                         FromFabric::Reach(reach) => self.broker.handle_input(now, Input::Reach(*reach)),
+                        FromFabric::Notice(notice) => self.take_notice(*notice),
                     }
                 }
                 message = self.tenants.message() => {
@@ -326,7 +328,8 @@ impl Daemon {
             Ok(message) => match message.rack_input() {
                 // Limits of the fabric broker arrive by the session, which verifies its
                 // certificate: every machine has the key here.
-                None | Some(Input::Fabric(_) | Input::Proposal(_)) => {
+                None
+                | Some(Input::Fabric(_) | Input::Proposal(_) | Input::EpochNotice(EpochNotice { from: None, .. })) => {
                     self.datagrams.misdirected += 1;
                     debug!("datagram from {from} ignored: it is from a fabric broker, or for one");
                 }
@@ -360,6 +363,9 @@ impl Daemon {
                 Output::ShutOut(notice) => self.broadcast(&notice.into()).await,
                 Output::ReportRack(report) => self.session.report(report, self.broker.leads_after()),
                 Output::ReplyRack(reply) => self.session.reply(reply),
+                Output::NotifyEpoch(notice) => self.notify(&notice).await,
+                Output::FabricEpoch(notice) => self.broadcast(&Message::FabricEpoch(notice)).await,
+                Output::StoreEpoch(epoch) => self.continue_in(epoch)?,
                 Output::SetLimits(mut limits) => {
                     let Some(host) = &mut self.host else { continue };
                     // Queues of the switches divide uplinks among tenants, and the controller limits those without one.
@@ -409,9 +415,14 @@ impl Daemon {
     }
 
     async fn broadcast(&mut self, message: &Message) {
+        self.send(message, None).await;
+    }
+
+    /// Sends a message to one machine of the rack, or to all others.
+    async fn send(&mut self, message: &Message, to: Option<MachineId>) {
         let RuntimeConfig { policy, peers, keys, .. } = &self.config.runtime_config;
         let datagram = weir_control::wire::encode(message, keys.signing());
-        for (machine, address) in peers {
+        for (machine, address) in peers.iter().filter(|(machine, _)| to.is_none_or(|to| to == *machine)) {
             if let Err(error) = self.socket.send_to(&datagram, address).await {
                 self.datagrams.unsent += 1;
                 let name = policy.network().machine(*machine).name();

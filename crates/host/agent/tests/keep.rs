@@ -51,6 +51,10 @@ impl Source for Faulty {
     fn next_epoch(&self) -> io::Result<u64> {
         Ok(2)
     }
+
+    fn raise_epoch(&self, epoch: u64) -> io::Result<()> {
+        panic!("no machine sends notices of epoch {epoch}")
+    }
 }
 
 /// Runs an agent until its reload fails; returns its result, or nothing after a panic.

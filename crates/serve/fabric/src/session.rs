@@ -23,14 +23,16 @@
 mod stream;
 
 use crate::connector::{self, HostSockets};
+use crate::convert;
 use crate::identity::{Identity, IdentityError, IdentityFiles, Use};
+use crate::proto;
 use crate::url::BrokerUrl;
 use std::io;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tokio::sync::{mpsc, watch};
 use tokio::time::Instant;
-use weir_control::{RackLimits, RackReport, Reach};
+use weir_control::{EpochNotice, RackLimits, RackReport, Reach};
 use weir_units::Duration;
 
 /// Reports that wait for the session: 64 parts of 167 services each.
@@ -141,6 +143,8 @@ pub enum FromFabric {
     Limits(RackLimits),
     /// Proposed limits, to be replied to.
     Proposal(RackLimits),
+    /// The newest epoch that the broker has of this machine, which the notice does not name.
+    Notice(EpochNotice),
     /// Not of the broker: whether the session reaches one.
     Reach(Reach),
 }
@@ -149,7 +153,7 @@ pub enum FromFabric {
 #[derive(Debug)]
 pub struct Session {
     reports: mpsc::Sender<RackReport>,
-    replies: mpsc::Sender<RackReport>,
+    replies: mpsc::Sender<proto::FromLeader>,
     messages: mpsc::Receiver<FromFabric>,
     reach: watch::Receiver<Reach>,
     shared: Shared,
@@ -199,7 +203,17 @@ impl Session {
 
     /// Hands a reply over; it is lost if the queue is full or no stream is up.
     pub fn reply(&self, reply: RackReport) {
-        if self.replies.try_send(reply).is_err() {
+        self.reply_by(convert::from_reply(&reply));
+    }
+
+    /// Hands over a notice of the broker's epoch; it is lost if the queue is full or no stream is up, and follows the
+    /// next limits again.
+    pub fn notify(&self, notice: &EpochNotice) {
+        self.reply_by(convert::from_notice_to_broker(notice));
+    }
+
+    fn reply_by(&self, message: proto::FromLeader) {
+        if self.replies.try_send(message).is_err() {
             self.shared.get().reports_lost += 1;
         }
     }

@@ -167,6 +167,10 @@ pub struct AgentStatus {
     pub peers: u64,
     /// The number of other machines whose reports arrived within the timeout.
     pub peers_alive: u64,
+    /// The other machines whose reports have had older epochs than known ones for the timeout, so that they do not
+    /// count.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub unheard: Vec<String>,
     /// The capacity of the interface: its speed (95 % of it for receiving), or the machine cap where that is lower.
     #[serde(with = "rate")]
     pub capacity_tx_bps: Bandwidth,

@@ -37,6 +37,8 @@ pub(crate) struct Drawn {
     /// Mean milliseconds between changes of an offered load.
     pub(crate) load_every_ms: u64,
     pub(crate) marks: Marks,
+    /// Probability that a restart finds a lower epoch than the last one.
+    pub(crate) state_lost: f64,
 }
 
 impl Drawn {
@@ -57,6 +59,7 @@ impl Drawn {
             skew_per_mille: [0, 1, 20][rng.random_range(0..3)],
             load_every_ms: [100, 1_000, 10_000][rng.random_range(0..3)],
             marks: Marks::draw(&mut rng),
+            state_lost: state_lost(seed),
         }
     }
 
@@ -66,12 +69,19 @@ impl Drawn {
     }
 }
 
+/// In half of the worlds none. Drawn on its own, so that earlier seeds keep the rest of their worlds.
+pub(crate) fn state_lost(seed: u64) -> f64 {
+    let mut rng = SmallRng::seed_from_u64(seed ^ 0x10_5e);
+    if rng.random_bool(0.5) { 0.0 } else { rng.random_range(0.2..1.0) }
+}
+
 impl fmt::Display for Drawn {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(
             f,
             "drawn: policy {}, stale {:?}, loss {:.2}, duplication {:.2}, alteration {:.2}, replay {:.2}, delay up to \
-             {} ms, crash every {} s, partition every {} s, clocks ±{} ‰, load changes every {} ms, {}",
+             {} ms, crash every {} s, partition every {} s, clocks ±{} ‰, load changes every {} ms, {}, lower \
+             epochs {:.2}",
             self.policy_number,
             self.stale,
             self.loss,
@@ -84,6 +94,7 @@ impl fmt::Display for Drawn {
             self.skew_per_mille,
             self.load_every_ms,
             self.marks,
+            self.state_lost,
         )
     }
 }

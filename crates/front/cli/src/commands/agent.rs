@@ -259,7 +259,10 @@ fn config(args: &Args, ui: &mut Ui) -> Result<AgentConfig, CommandError> {
     let fabric = fabric(args, &name, &broker);
     let tenants = args.state.join(format!("tenants-{name}.json"));
     let files = Files { args: args.clone(), name };
-    let epoch = files.next_epoch().map_err(|error| CommandError::cannot_write(&args.state, error))?;
+    let epoch = files.next_epoch().map_err(|error| match error.kind() {
+        io::ErrorKind::InvalidData => CommandError::refused(error.to_string()),
+        _ => CommandError::cannot_write(&args.state, error),
+    })?;
     Ok(AgentConfig {
         runtime_config,
         source: Box::new(files),
@@ -321,6 +324,10 @@ impl Source for Files {
 
     fn next_epoch(&self) -> io::Result<u64> {
         epoch::next(&self.args.state, &format!("epoch-{}", self.name), 0)
+    }
+
+    fn raise_epoch(&self, to: u64) -> io::Result<()> {
+        epoch::raise(&self.args.state, &format!("epoch-{}", self.name), to)
     }
 }
 

@@ -189,7 +189,7 @@ pub(crate) async fn limits(session: &mut Session) -> RackLimits {
         let proposed = match session.message().await {
             FromFabric::Limits(limits) => return limits,
             FromFabric::Proposal(limits) => limits,
-            FromFabric::Reach(_) => continue,
+            FromFabric::Reach(_) | FromFabric::Notice(_) => continue,
         };
         let RackLimits { policy, epoch, round, first, last, .. } = proposed;
         let offered = |rate: Bandwidth| if rate.is_unlimited() { Bandwidth::ZERO } else { rate };

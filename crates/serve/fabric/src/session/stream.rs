@@ -59,7 +59,7 @@ struct Newest {
 pub(super) struct Client {
     config: SessionConfig,
     reports: mpsc::Receiver<RackReport>,
-    replies: mpsc::Receiver<RackReport>,
+    replies: mpsc::Receiver<proto::FromLeader>,
     messages: mpsc::Sender<FromFabric>,
     shared: Shared,
     newest: Newest,
@@ -71,7 +71,7 @@ pub(super) struct Client {
 impl Client {
     pub(super) fn new(
         config: SessionConfig,
-        (reports, replies): (mpsc::Receiver<RackReport>, mpsc::Receiver<RackReport>),
+        (reports, replies): (mpsc::Receiver<RackReport>, mpsc::Receiver<proto::FromLeader>),
         messages: mpsc::Sender<FromFabric>,
         shared: Shared,
     ) -> Self {
@@ -259,7 +259,7 @@ impl Client {
                 },
                 Some(reply) = self.replies.recv() => {
                     // The reason for the end of the stream is read below.
-                    if timeout(self.patience(), to_broker.send(convert::from_reply(&reply))).await.is_err() {
+                    if timeout(self.patience(), to_broker.send(reply)).await.is_err() {
                         return End::Failed("it takes no replies".to_owned());
                     }
                 }
@@ -270,6 +270,9 @@ impl Client {
                     Ok(Some(proto::FromBroker { message: Some(from_broker::Message::Proposal(limits)) })) => {
                         self.take(&limits, FromFabric::Proposal);
                     }
+                    Ok(Some(proto::FromBroker { message: Some(from_broker::Message::Notice(notice)) })) => {
+                        self.take_notice(&notice);
+                    }
                     Ok(Some(proto::FromBroker { message: Some(from_broker::Message::Elsewhere(elsewhere)) })) => {
                         return End::Redirected(elsewhere.url.parse().ok());
                     }
@@ -278,6 +281,17 @@ impl Client {
                     Err(status) => return End::Failed(failure::of_status(&status)),
                 },
                 () = tokio::time::sleep_until(quiet_since + timeout_without_reports) => return End::Quiet,
+            }
+        }
+    }
+
+    fn take_notice(&self, notice: &proto::Known) {
+        match convert::epoch_notice(None, notice) {
+            // One that is lost follows the next report again.
+            Ok(notice) => drop(self.messages.try_send(FromFabric::Notice(notice))),
+            Err(malformed) => {
+                self.shared.get().limits_malformed += 1;
+                debug!("a notice ignored: {malformed}");
             }
         }
     }

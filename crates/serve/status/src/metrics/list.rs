@@ -168,20 +168,6 @@ pub const METRICS: &[Metric] = &[
         Of::Agent(|status, give| alone(give, Value::Count(status.epoch))),
     ),
     gauge(
-        "weir_peers",
-        None,
-        &[],
-        "Other machines of the rack",
-        Of::Agent(|status, give| alone(give, Value::Count(status.peers))),
-    ),
-    gauge(
-        "weir_peers_alive",
-        None,
-        &[],
-        "Other machines of the rack whose reports arrived within the timeout",
-        Of::Agent(|status, give| alone(give, Value::Count(status.peers_alive))),
-    ),
-    gauge(
         "weir_interface_capacity",
         RATE,
         DIRECTION,
