@@ -200,7 +200,8 @@ fn head(names: &Fields) -> Result<Option<Columns>, Refused> {
     }
     let find = |known: &[&str]| names.all().position(|name| known.contains(&name));
     let missing = |what: &str| {
-        let hint = format!("name the columns, for example `time,size`; {HINT}; {OTHER_UNITS}");
+        let found: Vec<String> = names.all().take(8).map(|name| format!("`{}`", shown(name))).collect();
+        let hint = format!("its columns are {}; name them `time,size`; {OTHER_UNITS}", found.join(", "));
         (format!("the head line has no column `{what}`"), hint)
     };
     let mut times = names.all().enumerate().filter_map(|(index, name)| Some((index, name, unit(name)?)));
@@ -228,8 +229,13 @@ fn message<'a>(fields: &'a Fields, columns: &Columns) -> Result<(Arrival, &'a st
         return Err(("a field is missing".to_owned(), HINT.to_owned()));
     };
     let at = nanos(time, columns.unit.power).ok_or_else(|| {
-        let cause = format!("`{}` is not a time in {}", shown(time), columns.unit.name);
-        (cause, "zero or more, for example `0.000125`".to_owned())
+        let (time_is, unit) = (shown(time), columns.unit.name);
+        match !time.is_empty() && time.bytes().all(|b| b.is_ascii_digit()) {
+            true => (format!("`{time_is}` {unit} are more than the 584 years that are read"), OTHER_UNITS.to_owned()),
+            false => {
+                (format!("`{time_is}` is not a time in {unit}"), "zero or more, for example `0.000125`".to_owned())
+            }
+        }
     })?;
     let bytes: u64 = match size.parse() {
         Ok(bytes) if bytes > 0 && size.bytes().all(|b| b.is_ascii_digit()) => bytes,

@@ -205,7 +205,11 @@ fn tables() {
     assert_eq!(refused(&format!("{}1\n", ",".repeat(4_094))), "line 1: the head line has no column `time`");
     assert_eq!(refused("0,1\n"), "a trace needs messages at two times or more");
     assert_eq!(refused(&format!("{}\n", "1".repeat(5_000))), "line 1: the line is longer than 4096 bytes");
-    for time in ["1e30", "99999999999999999999", "1e", "", ".", "1..2", "0x1"] {
+    assert_eq!(
+        refused("time,size\n0,1\n1700000000000000000,1\n"),
+        "line 3: `1700000000000000000` seconds are more than the 584 years that are read"
+    );
+    for time in ["1e30", "1e", "", ".", "1..2", "0x1"] {
         assert_eq!(refused(&format!("0,1\n{time},1\n")), format!("line 2: `{time}` is not a time in seconds"));
     }
     // 2^64 − 1 nanoseconds in picoseconds.
