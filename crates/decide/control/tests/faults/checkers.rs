@@ -110,6 +110,7 @@ impl Checkers {
         let reported = self.reported.entry(stamp).or_insert_with(|| (start, vec![nothing; self.leaves.len()]));
         if reported.0 != start {
             self.ambiguous.insert(stamp);
+            *reported = (start, vec![nothing; self.leaves.len()]);
         }
         let reported = &mut reported.1;
         for row in &report.rows {
