@@ -324,7 +324,7 @@ fn hints_of_minima_pass_the_next_check() {
         )
     };
     let (a, b) = ("min: 600Mb/s", "min: 500Mb/s");
-    // By case: the keys of `p` and of its children, the hint, and the keys of both that follow it.
+    // By case: the keys of `p` and of its children, the hint, and the keys by the hint.
     type Case<'a> = ((&'a str, &'a str, &'a str), &'a str, (&'a str, &'a str, &'a str));
     let cases: [Case<'_>; 11] = [
         (

@@ -56,9 +56,8 @@ impl Checkers {
     /// The receiving shares of a rack under the rule of this version do not settle. Where packets are marked, a service
     /// below its share has a ceiling little above its demand. The rate law keeps it to the unmarked part of that, which
     /// may be less than the demand; so it counts as backlogged and gets its whole share, where the law throttles it no
-    /// longer, and its ceiling falls again: a cycle of three intervals. What holds all the same: sending shares agree,
-    /// and what is received is within maxima, which ceilings may exceed by a tenth together
-    /// (`docs/design/ceilings.md`).
+    /// longer, and its ceiling falls again: a cycle of three intervals (`docs/design/ceilings.md`). Sending shares
+    /// agree all the same, and received traffic exceeds maxima by a tenth at most, as ceilings do together.
     pub(crate) fn receiving_cycles(&self, world: &World) -> Result<(), String> {
         self.direction_agrees(world, Direction::Tx, Bandwidth::ZERO)?;
         for (leaf, id) in self.leaves.iter().enumerate() {

@@ -47,7 +47,7 @@ struct Observed {
     throttled: bool,
     /// When the machines agreed, and on what at last, if it was late.
     late: Option<String>,
-    /// What the machines do not agree on, where receiving shares change in cycles.
+    /// The last disagreement, where receiving shares change in cycles.
     cycles: Option<String>,
 }
 

@@ -148,7 +148,7 @@ impl Marks {
     }
 
     /// The most that the rate law lets a service of a machine receive: its limit, and its share of the interface
-    /// beside what the other services want, where interfaces bound the traffic.
+    /// beside the other services, where interfaces bound the traffic.
     pub(crate) fn capacity(
         self,
         policy: &Policy,

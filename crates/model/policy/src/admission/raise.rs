@@ -1,4 +1,4 @@
-//! Hints on minima below those of their children: what the next check accepts.
+//! Hints on minima below those of their children: values that the next check accepts.
 //!
 //! Problem: a parent's minimum has to be the sum of its children's, and is bounded itself, by maxima and by the
 //! capacity. A hint that only names the sum is refused by the next check. Approach: compute the minima that the
@@ -16,7 +16,7 @@ use std::ops::Range;
 use weir_document::{Field, Span};
 use weir_units::{Bandwidth, ContentionPoint, Direction, PerDirection, ServiceId};
 
-/// What to do about a minimum.
+/// A hint on a minimum, with its positions.
 pub(super) struct Advice {
     pub(super) hint: String,
     /// The position of the maximum that is the reason.
@@ -51,7 +51,7 @@ pub(super) struct Raise<'a> {
     fit: &'a Fit<'a>,
     /// By service, in bit/s.
     raised: PerDirection<Vec<u128>>,
-    /// By machine or rack: what the raised minima of all services leave, in bit/s; `None` without a known capacity.
+    /// By machine or rack: the capacity beside the raised minima of all services, in bit/s, where it is known.
     left: PerDirection<Vec<Option<i128>>>,
 }
 
@@ -147,7 +147,7 @@ impl<'a> Raise<'a> {
         of.span.is_some() && with_it.all(|direction| of.directions.contains(&direction))
     }
 
-    /// What to write for a minimum of `to`.
+    /// The change of the file that gives a minimum of `to`.
     fn written(&self, of: &Shortfall<'_>, to: Bandwidth) -> String {
         let (point, to, service) = (self.fit.point, rate(to), self.service(of.service));
         let path = service.service.path();
@@ -199,12 +199,12 @@ impl<'a> Raise<'a> {
         text
     }
 
-    /// The most that a service's minimum may be: its maximum, and what that of its parent leaves beside its siblings,
-    /// and so on up to the capacity. Where a service and its siblings run on different machines it may be less than
+    /// The most that a service's minimum may be: its maximum, the part of its parent's that its siblings leave, and so
+    /// on up to the capacity. Where a service and its siblings run on different machines it may be less than
     /// possible.
     fn bound(&self, id: ServiceId, direction: Direction) -> Bound {
         let mut bound = Bound { most: Bandwidth::MAX.bps().into(), maximum: None };
-        // What the siblings have, up to the ancestor that is looked at.
+        // The minima of siblings, up to the ancestor at hand.
         let mut beside = 0_u128;
         let mut at = id;
         loop {

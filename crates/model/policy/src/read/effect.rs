@@ -1,15 +1,15 @@
 //! Notes on shares and caps that have no effect, or not all of it.
 //!
 //! Problem: a maximum above an interface's speed, a cap above an uplink, or a guarantee that no traffic can fill is
-//! accepted, and an operator takes it for a limit or a guarantee. Approach: compare each setting with what the network
-//! and the other settings of its service allow at most, where that is largest: only a setting without effect at every
-//! machine, rack or in the fabric is noted.
+//! accepted, and an operator takes it for a limit or a guarantee. Approach: compare each setting with the most that
+//! the network and the other settings of its service allow anywhere: only a setting without effect at every machine,
+//! rack or in the fabric is noted.
 //!
 //! 1. A maximum at the machine has an effect below the capacity (the speed or the cap) of some machine of its service,
 //!    and below the maxima of the services that it is nested in. (A maximum at a rack always has one: it bounds each
 //!    machine while there are no reports, `docs/design/ceilings.md`.)
-//! 2. A minimum at the rack can be used up to what the machines of a rack carry, within their own maxima; one at the
-//!    fabric up to what the racks carry.
+//! 2. A minimum at the rack can be used up to the sum of its machines' capacities, within their own maxima; one at the
+//!    fabric up to the sum of those of the racks.
 //! 3. A cap has an effect below some speed that it caps; at the fabric below the sum of the uplinks.
 //! 4. Machines have all of their minima if the sum in a rack is at most the service's maximum there; racks likewise
 //!    with the fabric.
@@ -55,7 +55,7 @@ impl Rack {
         self.machines.values().sum()
     }
 
-    /// What its machines carry together, in bit/s, at most `each` of them.
+    /// The traffic that its machines carry together, in bit/s, at most `each` of them.
     fn carried(&self, each: Bandwidth) -> u128 {
         let of = |(capacity, count): (&Bandwidth, &u64)| u128::from(capacity.min(&each).bps()) * u128::from(*count);
         self.machines.iter().map(of).sum()
@@ -98,7 +98,7 @@ impl Racks {
         self.0.keys().map(|rack| rack.carried(each)).max().unwrap_or(0)
     }
 
-    /// What the racks carry together, each machine at most `machine` and each rack at most `rack`.
+    /// The traffic that the racks carry together, each machine at most `machine` and each rack at most `rack`.
     fn all_carried(&self, machine: Bandwidth, rack: Bandwidth) -> u128 {
         let of = |(kind, count): (&Rack, &u64)| {
             let uplink = u128::from(kind.uplink.min(rack).bps());
