@@ -52,7 +52,12 @@ struct Observed {
 }
 
 /// One of so many worlds may be late, and one more.
-const LATE_IN: usize = 1_000;
+fn late_in(rule: LimitRule) -> usize {
+    match rule {
+        LimitRule::Backlogged => 1_000,
+        LimitRule::Ceilings => 200,
+    }
+}
 /// Receiving shares may change in cycles in one of so many worlds, and in one more: marks throttle in three of seven
 /// worlds, and half of these have the rule of this version.
 const CYCLES_IN: usize = 20;
@@ -197,9 +202,12 @@ fn search(kind: &Kind, seeds: Range<u64>) -> u64 {
 /// Events that too few of the worlds showed, since checkers without events pass, or too many.
 fn uncovered(observed: &[Observed]) -> Vec<String> {
     let mut failures = Vec::new();
-    let late = observed.iter().filter(|run| run.late.is_some()).count();
-    if late > 1 + observed.len() / LATE_IN {
-        failures.push(format!("{late} of {} worlds are late", observed.len()));
+    for rule in RULES {
+        let worlds = observed.iter().filter(|run| run.rule == rule);
+        let (late, worlds) = (worlds.clone().filter(|run| run.late.is_some()).count(), worlds.count());
+        if late > 1 + worlds / late_in(rule) {
+            failures.push(format!("{late} of {worlds} worlds of {rule:?} are late"));
+        }
     }
     let cycles = observed.iter().filter(|run| run.cycles.is_some()).count();
     if cycles > 1 + observed.len() / CYCLES_IN {
