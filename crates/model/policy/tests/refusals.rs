@@ -312,6 +312,76 @@ refusals! {
                             9Gb/s } }\n");
 }
 
+/// The keys of a service and of its two children.
+type Minima = (&'static str, &'static str, &'static str);
+const A: &str = "min: 600Mb/s";
+const B: &str = "min: 500Mb/s";
+/// By case: the keys, the hint, and the keys by the hint.
+const HINTS_OF_MINIMA: [(Minima, &str, Minima); 11] = [
+    (
+        ("", A, B),
+        "write `machine: { min: 1.1Gb/s }` on `p`, or lower the minima of the children",
+        ("    machine: { min: 1.1Gb/s }\n", A, B),
+    ),
+    (
+        ("    machine: { weight: 2 }\n", A, B),
+        "add `min: 1.1Gb/s` to `machine` of `p`, or lower the minima of the children",
+        ("    machine: { min: 1.1Gb/s, weight: 2 }\n", A, B),
+    ),
+    (
+        ("    machine: { min: 1Gb/s }\n", A, B),
+        "raise it to `1.1Gb/s`, or lower the minima of the children",
+        ("    machine: { min: 1.1Gb/s }\n", A, B),
+    ),
+    (
+        ("", "tx: { min: 1Gb/s }", "weight: 2"),
+        "write `machine: { tx: { min: 1Gb/s } }` on `p`, or lower the minima of the children",
+        ("    machine: { tx: { min: 1Gb/s } }\n", "tx: { min: 1Gb/s }", "weight: 2"),
+    ),
+    (
+        ("    machine: { min: 1Gb/s, rx: { max: 1Gb/s } }\n", "min: 600Mb/s", "min: 400Mb/s, tx: { min: 500Mb/s }"),
+        "add `tx: { min: 1.1Gb/s }` to `machine` of `p`, or lower the minima of the children",
+        (
+            "    machine: { min: 1Gb/s, rx: { max: 1Gb/s }, tx: { min: 1.1Gb/s } }\n",
+            "min: 600Mb/s",
+            "min: 400Mb/s, tx: { min: 500Mb/s }",
+        ),
+    ),
+    (
+        ("    machine: { rx: { max: 2Gb/s } }\n", "rx: { min: 1Gb/s }", "weight: 2"),
+        "add `min: 1Gb/s` to `rx` in `machine` of `p`, or lower the minima of the children",
+        ("    machine: { rx: { max: 2Gb/s, min: 1Gb/s } }\n", "rx: { min: 1Gb/s }", "weight: 2"),
+    ),
+    (
+        ("    machine: { max: 1Gb/s }\n", A, B),
+        "lower the minima of the children by 100Mb/s in all, and add `min: 1Gb/s` to `machine` of `p`: `p` has a \
+         maximum of 1 Gb/s",
+        ("    machine: { min: 1Gb/s, max: 1Gb/s }\n", A, "min: 400Mb/s"),
+    ),
+    (
+        ("    machine: { min: 1Gb/s, max: 1Gb/s }\n", A, B),
+        "lower the minima of the children by 100Mb/s in all: `p` has a maximum of 1 Gb/s",
+        ("    machine: { min: 1Gb/s, max: 1Gb/s }\n", A, "min: 400Mb/s"),
+    ),
+    (
+        ("", "min: 6Gb/s", "min: 3Gb/s"),
+        "lower the minima of the children by 1Gb/s in all, and write `machine: { min: 8Gb/s }` on `p`: more does \
+         not fit the capacity beside other minima at the machine",
+        ("    machine: { min: 8Gb/s }\n", "min: 5Gb/s", "min: 3Gb/s"),
+    ),
+    (
+        ("    machine: { min: 8Gb/s }\n", "min: 6Gb/s", "min: 3Gb/s"),
+        "lower the minima of the children by 1Gb/s in all: more does not fit the capacity beside other minima at \
+         the machine",
+        ("    machine: { min: 8Gb/s }\n", "min: 5Gb/s", "min: 3Gb/s"),
+    ),
+    (
+        ("    machines: [m1]\n", "min: 6Gb/s", "min: 2Gb/s"),
+        "write `machine: { min: 8Gb/s }` on `p`, or lower the minima of the children",
+        ("    machines: [m1]\n    machine: { min: 8Gb/s }\n", "min: 6Gb/s", "min: 2Gb/s"),
+    ),
+];
+
 /// A hint on a minimum below its children's is followed, and the next check accepts the policy.
 #[test]
 fn hints_of_minima_pass_the_next_check() {
@@ -323,74 +393,7 @@ fn hints_of_minima_pass_the_next_check() {
              min: 2Gb/s }} }}\n"
         )
     };
-    let (a, b) = ("min: 600Mb/s", "min: 500Mb/s");
-    // By case: the keys of `p` and of its children, the hint, and the keys by the hint.
-    type Case<'a> = ((&'a str, &'a str, &'a str), &'a str, (&'a str, &'a str, &'a str));
-    let cases: [Case<'_>; 11] = [
-        (
-            ("", a, b),
-            "write `machine: { min: 1.1Gb/s }` on `p`, or lower the minima of the children",
-            ("    machine: { min: 1.1Gb/s }\n", a, b),
-        ),
-        (
-            ("    machine: { weight: 2 }\n", a, b),
-            "add `min: 1.1Gb/s` to `machine` of `p`, or lower the minima of the children",
-            ("    machine: { min: 1.1Gb/s, weight: 2 }\n", a, b),
-        ),
-        (
-            ("    machine: { min: 1Gb/s }\n", a, b),
-            "raise it to `1.1Gb/s`, or lower the minima of the children",
-            ("    machine: { min: 1.1Gb/s }\n", a, b),
-        ),
-        (
-            ("", "tx: { min: 1Gb/s }", "weight: 2"),
-            "write `machine: { tx: { min: 1Gb/s } }` on `p`, or lower the minima of the children",
-            ("    machine: { tx: { min: 1Gb/s } }\n", "tx: { min: 1Gb/s }", "weight: 2"),
-        ),
-        (
-            ("    machine: { min: 1Gb/s, rx: { max: 1Gb/s } }\n", "min: 600Mb/s", "min: 400Mb/s, tx: { min: 500Mb/s }"),
-            "add `tx: { min: 1.1Gb/s }` to `machine` of `p`, or lower the minima of the children",
-            (
-                "    machine: { min: 1Gb/s, rx: { max: 1Gb/s }, tx: { min: 1.1Gb/s } }\n",
-                "min: 600Mb/s",
-                "min: 400Mb/s, tx: { min: 500Mb/s }",
-            ),
-        ),
-        (
-            ("    machine: { rx: { max: 2Gb/s } }\n", "rx: { min: 1Gb/s }", "weight: 2"),
-            "add `min: 1Gb/s` to `rx` in `machine` of `p`, or lower the minima of the children",
-            ("    machine: { rx: { max: 2Gb/s, min: 1Gb/s } }\n", "rx: { min: 1Gb/s }", "weight: 2"),
-        ),
-        (
-            ("    machine: { max: 1Gb/s }\n", a, b),
-            "lower the minima of the children by 100Mb/s in all, and add `min: 1Gb/s` to `machine` of `p`: `p` has a \
-             maximum of 1 Gb/s",
-            ("    machine: { min: 1Gb/s, max: 1Gb/s }\n", a, "min: 400Mb/s"),
-        ),
-        (
-            ("    machine: { min: 1Gb/s, max: 1Gb/s }\n", a, b),
-            "lower the minima of the children by 100Mb/s in all: `p` has a maximum of 1 Gb/s",
-            ("    machine: { min: 1Gb/s, max: 1Gb/s }\n", a, "min: 400Mb/s"),
-        ),
-        (
-            ("", "min: 6Gb/s", "min: 3Gb/s"),
-            "lower the minima of the children by 1Gb/s in all, and write `machine: { min: 8Gb/s }` on `p`: more does \
-             not fit the capacity beside other minima at the machine",
-            ("    machine: { min: 8Gb/s }\n", "min: 5Gb/s", "min: 3Gb/s"),
-        ),
-        (
-            ("    machine: { min: 8Gb/s }\n", "min: 6Gb/s", "min: 3Gb/s"),
-            "lower the minima of the children by 1Gb/s in all: more does not fit the capacity beside other minima at \
-             the machine",
-            ("    machine: { min: 8Gb/s }\n", "min: 5Gb/s", "min: 3Gb/s"),
-        ),
-        (
-            ("    machines: [m1]\n", "min: 6Gb/s", "min: 2Gb/s"),
-            "write `machine: { min: 8Gb/s }` on `p`, or lower the minima of the children",
-            ("    machines: [m1]\n    machine: { min: 8Gb/s }\n", "min: 6Gb/s", "min: 2Gb/s"),
-        ),
-    ];
-    for ((p, a, b), hint, (p2, a2, b2)) in cases {
+    for ((p, a, b), hint, (p2, a2, b2)) in HINTS_OF_MINIMA {
         let text = policy(p, a, b);
         let errors = Policy::parse("p.yaml", &text).expect_err(&text);
         assert_eq!(errors.all()[0].hint(), hint, "{text}");

@@ -135,21 +135,21 @@ fn tunnels_have_ports() {
     assert!(!digests.contains(&written.digest()) && digests[0] != digests[1] && digests[0] != digests[2]);
 }
 
-/// Two racks with uplinks of 10 Gb/s and two and three machines of 1 Gb/s. A setting just below the bound has its
-/// effect and no note.
+/// The notes on a service with these settings in two racks with uplinks of 10 Gb/s and two and three machines of 1 Gb/s.
+fn effect_notes(settings: &str, caps: &str) -> Vec<String> {
+    let text = format!(
+        "weir: 1\nnetwork:\n  nic: 1Gb/s\n  racks:\n    r1: {{ uplink: 10Gb/s, machines: [m1, m2] }}\n    r2: {{ \
+         uplink: 10Gb/s, machines: [m3, m4, m5] }}\n  machines: {{ m5: {{ nic: {{ tx: 2Gb/s, rx: 1Gb/s }} }} \
+         }}\nservices:\n  a: {{ match: [ {{ port: 1 }} ]{settings} }}\n{caps}"
+    );
+    let (_, notes) = Policy::parse("policy.yaml", &text).unwrap_or_else(|errors| panic!("{text}\n{errors}"));
+    notes.iter().map(|note| format!("{} ({})", note.cause(), note.hint())).collect()
+}
+
+/// A setting just below the bound has its effect and no note.
 #[test]
-fn settings_without_effect_are_noted() {
-    let notes = |settings: &str, caps: &str| {
-        let text = format!(
-            "weir: 1\nnetwork:\n  nic: 1Gb/s\n  racks:\n    r1: {{ uplink: 10Gb/s, machines: [m1, m2] }}\n    r2: {{ \
-             uplink: 10Gb/s, machines: [m3, m4, m5] }}\n  machines: {{ m5: {{ nic: {{ tx: 2Gb/s, rx: 1Gb/s }} }} \
-             }}\nservices:\n  a: {{ match: [ {{ port: 1 }} ]{settings} }}\n{caps}"
-        );
-        let (_, notes) = Policy::parse("policy.yaml", &text).unwrap_or_else(|errors| panic!("{text}\n{errors}"));
-        notes.iter().map(|note| format!("{} ({})", note.cause(), note.hint())).collect::<Vec<_>>()
-    };
-    let service = |settings: &str| notes(&format!(", {settings}"), "");
-    let caps = |caps: &str| notes("", &format!("caps: {{ {caps} }}\n"));
+fn shares_without_effect_are_noted() {
+    let service = |settings: &str| effect_notes(&format!(", {settings}"), "");
     let noted = |list: Vec<String>, expected: &[&str]| assert_eq!(list, expected);
 
     noted(
@@ -191,6 +191,26 @@ fn settings_without_effect_are_noted() {
     );
     noted(service("rack: { max: 2Gb/s }, fabric: { min: 4Gb/s }"), &[]);
 
+    noted(
+        service("machine: { min: 900Mb/s }, rack: { max: 1500Mb/s }"),
+        &["service `a`: where all 3 machines of a rack are busy, each has 500 Mb/s of the minimum 900 Mb/s at the \
+             machine (tx and rx): the maximum at the rack is 1.5 Gb/s (raise that `max`, or write at most \
+             `500Mb/s`)"],
+    );
+    noted(service("machine: { min: 500Mb/s }, rack: { max: 1500Mb/s }"), &[]);
+    noted(
+        service("rack: { min: 2Gb/s }, fabric: { max: 3Gb/s }"),
+        &["service `a`: where all 2 racks are busy, each has 1.5 Gb/s of the minimum 2 Gb/s at the rack (tx and \
+             rx): the maximum at the fabric is 3 Gb/s (raise that `max`, or write at most `1.5Gb/s`)"],
+    );
+    noted(service("machines: [m1], rack: { min: 1Gb/s }, fabric: { max: 1Gb/s }"), &[]);
+    noted(effect_notes("", ""), &[]);
+}
+
+#[test]
+fn caps_without_effect_are_noted() {
+    let caps = |caps: &str| effect_notes("", &format!("caps: {{ {caps} }}\n"));
+    let noted = |list: Vec<String>, expected: &[&str]| assert_eq!(list, expected);
     noted(caps("rack: 9999Mb/s, machine: 999Mb/s, fabric: 19Gb/s"), &[]);
     noted(
         caps("machine: { tx: 2Gb/s, rx: 1Gb/s }, rack: 50Gb/s, fabric: 20Gb/s"),
@@ -205,21 +225,6 @@ fn settings_without_effect_are_noted() {
            effect: uplinks sum to 20 Gb/s (leave it out, or write less than `20Gb/s`)",
         ],
     );
-
-    noted(
-        service("machine: { min: 900Mb/s }, rack: { max: 1500Mb/s }"),
-        &["service `a`: where all 3 machines of a rack are busy, each has 500 Mb/s of the minimum 900 Mb/s at the \
-             machine (tx and rx): the maximum at the rack is 1.5 Gb/s (raise that `max`, or write at most \
-             `500Mb/s`)"],
-    );
-    noted(service("machine: { min: 500Mb/s }, rack: { max: 1500Mb/s }"), &[]);
-    noted(
-        service("rack: { min: 2Gb/s }, fabric: { max: 3Gb/s }"),
-        &["service `a`: where all 2 racks are busy, each has 1.5 Gb/s of the minimum 2 Gb/s at the rack (tx and \
-             rx): the maximum at the fabric is 3 Gb/s (raise that `max`, or write at most `1.5Gb/s`)"],
-    );
-    noted(service("machines: [m1], rack: { min: 1Gb/s }, fabric: { max: 1Gb/s }"), &[]);
-    noted(notes("", ""), &[]);
 }
 
 /// The bound of a nested service may be a maximum above it.

@@ -22,22 +22,35 @@ use super::{ReadCaps, ReadService, direction_names, same_in_directions};
 use crate::machine_set::MachineSet;
 use crate::write::rate;
 use std::collections::BTreeMap;
-use weir_document::{Field, Problems, Span};
+use std::rc::Rc;
+use weir_document::{Field, Problems};
 use weir_network::Network;
 use weir_network::read::ReadNetwork;
-use weir_units::{Bandwidth, ContentionPoint, Direction, MachineId, PerDirection};
+use weir_units::{Bandwidth, ContentionPoint, Direction, MachineId, PerDirection, RackId};
 
 /// Notes the settings without effect. The policy has no error so far.
 pub(super) fn note(network: &ReadNetwork, services: &[ReadService], caps: &ReadCaps, problems: &mut Problems) {
     let network = &network.network;
-    let all = |direction| Racks::new(network, caps, None, direction);
-    let effect =
-        Effect { network, services, caps, all: PerDirection { tx: all(Direction::Tx), rx: all(Direction::Rx) } };
+    let effect = Effect { network, services, caps };
     for point in ContentionPoint::ALL {
         effect.cap(point, problems);
     }
-    for service in services {
-        effect.service(service, problems);
+    let all = Rc::new(Racks::in_directions(network, caps, None));
+    // By service that others are nested in.
+    let mut of_parents: BTreeMap<usize, Rc<PerDirection<Racks>>> = BTreeMap::new();
+    for (id, service) in services.iter().enumerate() {
+        let inherited = match service.service.parent {
+            Some(parent) => of_parents.get(&parent.index()).unwrap_or(&all),
+            None => &all,
+        };
+        let racks = match (service.machines_span, service.service.machines()) {
+            (Some(_), Some(machines)) => Rc::new(Racks::in_directions(network, caps, Some(machines))),
+            _ => Rc::clone(inherited),
+        };
+        effect.service(service, &racks, problems);
+        if !service.service.is_leaf() {
+            of_parents.insert(id, racks);
+        }
     }
 }
 
@@ -66,24 +79,29 @@ impl Rack {
 struct Racks(BTreeMap<Rack, u64>);
 
 impl Racks {
+    fn in_directions(network: &Network, caps: &ReadCaps, machines: Option<&MachineSet>) -> PerDirection<Self> {
+        let of = |direction| Self::new(network, caps, machines, direction);
+        PerDirection { tx: of(Direction::Tx), rx: of(Direction::Rx) }
+    }
+
     /// `None`: every machine.
     fn new(network: &Network, caps: &ReadCaps, machines: Option<&MachineSet>, direction: Direction) -> Self {
         let capped = |speed: Bandwidth, point: ContentionPoint| match caps[point][direction] {
             Field::Value(cap, _) => speed.min(cap),
             _ => speed,
         };
-        let capacity = |id: &MachineId| capped(network.machine(*id).nic()[direction], ContentionPoint::Machine);
+        let capacity = |id: u32| capped(network.machine(MachineId(id)).nic()[direction], ContentionPoint::Machine);
+        let all = 0..network.machines().len() as u32;
+        let ids = machines.map_or(std::slice::from_ref(&all), MachineSet::ranges).iter().cloned().flatten();
+        let mut by_rack: BTreeMap<RackId, BTreeMap<Bandwidth, u64>> = BTreeMap::new();
+        for id in ids {
+            let rack = network.machine(MachineId(id)).rack();
+            *by_rack.entry(rack).or_default().entry(capacity(id)).or_default() += 1;
+        }
         let mut racks = BTreeMap::new();
-        for rack in network.racks() {
-            let mut here = BTreeMap::new();
-            let runs = |id: &&MachineId| machines.is_none_or(|machines| machines.contains(**id));
-            for id in rack.machines().iter().filter(runs) {
-                *here.entry(capacity(id)).or_default() += 1;
-            }
-            if !here.is_empty() {
-                let uplink = capped(rack.uplink()[direction], ContentionPoint::Rack);
-                *racks.entry(Rack { uplink, machines: here }).or_default() += 1;
-            }
+        for (rack, machines) in by_rack {
+            let uplink = capped(network.rack(rack).uplink()[direction], ContentionPoint::Rack);
+            *racks.entry(Rack { uplink, machines }).or_default() += 1;
         }
         Self(racks)
     }
@@ -125,8 +143,6 @@ struct Effect<'a> {
     network: &'a Network,
     services: &'a [ReadService],
     caps: &'a ReadCaps,
-    /// The racks of a service that runs on every machine.
-    all: PerDirection<Racks>,
 }
 
 impl Effect<'_> {
@@ -158,20 +174,7 @@ impl Effect<'_> {
         }
     }
 
-    fn service(&self, service: &ReadService, problems: &mut Problems) {
-        let has = |point: ContentionPoint| {
-            Direction::ALL.into_iter().any(|direction| {
-                let share = &service.shares[point][direction];
-                share.min.value().is_some() || share.max.value().is_some()
-            })
-        };
-        if !ContentionPoint::ALL.into_iter().any(has) {
-            return;
-        }
-        let own = |direction| Racks::new(self.network, self.caps, service.service.machines(), direction);
-        let own =
-            service.service.machines.is_some().then(|| PerDirection { tx: own(Direction::Tx), rx: own(Direction::Rx) });
-        let racks = own.as_ref().unwrap_or(&self.all);
+    fn service(&self, service: &ReadService, racks: &PerDirection<Racks>, problems: &mut Problems) {
         self.maximum(service, racks, problems);
         self.minimum(service, ContentionPoint::Rack, racks, problems);
         self.minimum(service, ContentionPoint::Fabric, racks, problems);
@@ -281,8 +284,7 @@ fn clipped(
         let (count, sum) = (count(direction), u128::from(min.bps()) * u128::from(count(direction)));
         (sum > u128::from(max.bps())).then_some((span, min, max, count))
     };
-    let found: Vec<((Span, Bandwidth, Bandwidth, u64), Vec<Direction>)> = same_in_directions(clipped);
-    for ((span, min, max, count), directions) in found {
+    for ((span, min, max, count), directions) in same_in_directions(clipped) {
         let (path, directions) = (service.service.path(), direction_names(&directions));
         let each = Bandwidth::from_bps(max.bps() / count);
         let places = match of {
