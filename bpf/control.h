@@ -4,6 +4,11 @@
  *
  * Problem: feedback sets rates, brokers' datagrams set limits, and credit messages open gates. Tenants must not be able
  * to send any of them or to receive the first two, and a flood to the agent's port must not cut off the rack's brokers.
+ * Nor must tenants' connections to a fabric broker compete with the agent's, which come from the same address.
+ *
+ * TCP to a fabric broker's address and port leaves the host from sockets of agents only. Their cookies are in a map
+ * before they connect; their packets are classified like those of tenants. TCP without ports (a fragment, a header that
+ * is cut) to such an address is treated likewise, since a receiver would put a connection request together.
  *
  * Rules for UDP datagrams to or from the control port:
  *
@@ -33,7 +38,7 @@ static __always_inline int is_control(const struct weir_config *config, u16 port
 	return port == WEIR_CONTROL_PORT || (config->listen_port && port == config->listen_port);
 }
 
-#define WEIR_ORIGIN_TENANT 0  /* not control traffic */
+#define WEIR_ORIGIN_TENANT 0  /* not control traffic, or the agent's connection to a fabric broker */
 #define WEIR_ORIGIN_AGENT 1   /* control traffic of the agent's socket */
 #define WEIR_ORIGIN_SPOOFED 2 /* control traffic of another socket: dropped */
 
@@ -43,6 +48,38 @@ static __always_inline int is_credit_port(const struct weir_config *config, u16 
 	return config->credit_port && port == config->credit_port;
 }
 
+/*
+ * Returns 1 for a TCP packet to a fabric broker that no socket of an agent sends. A global function, which the verifier
+ * checks once; few packets need it.
+ */
+__noinline int is_foreign_to_fabric(struct __sk_buff *skb, const struct weir_packet *packet)
+{
+	struct weir_fabric_end end = {};
+	u64 cookie;
+
+	if (!packet)
+		return 0;
+	end.address[0] = packet->destination[0];
+	end.address[1] = packet->destination[1];
+	end.port = packet->destination_port;
+	if (!bpf_map_lookup_elem(&weir_fabric_ends, &end))
+		return 0;
+	cookie = bpf_get_socket_cookie(skb);
+	return !bpf_map_lookup_elem(&weir_fabric_sockets, &cookie);
+}
+
+/* Returns the origin of a packet that is no UDP datagram with ports. */
+static __always_inline int origin_of_other(struct __sk_buff *skb, const struct weir_config *config,
+					   const struct weir_packet *packet)
+{
+	/* Without ports the destination port is 0. */
+	if (!config->fabric_ports || packet->protocol != WEIR_PROTOCOL_TCP ||
+	    !(config->fabric_ports >> (packet->destination_port & 63) & 1) || !is_foreign_to_fabric(skb, packet))
+		return WEIR_ORIGIN_TENANT;
+	count_event(spoofed);
+	return WEIR_ORIGIN_SPOOFED;
+}
+
 /* Returns the origin of a packet at egress (WEIR_ORIGIN_*). */
 static __always_inline int origin_of(struct __sk_buff *skb, const struct weir_config *config,
 				     const struct weir_packet *packet)
@@ -50,7 +87,7 @@ static __always_inline int origin_of(struct __sk_buff *skb, const struct weir_co
 	u64 cookie = config->agent_cookie;
 
 	if (packet->protocol != WEIR_PROTOCOL_UDP || !(packet->has & WEIR_HAS_PORTS))
-		return WEIR_ORIGIN_TENANT;
+		return origin_of_other(skb, config, packet);
 	if (is_credit_port(config, packet->destination_port) || is_credit_port(config, packet->source_port))
 		cookie = config->credit_cookie;
 	else if (!is_control(config, packet->destination_port) && !is_control(config, packet->source_port))

@@ -177,4 +177,20 @@ struct {
 	__type(value, struct weir_peer);
 } weir_peers SEC(".maps");
 
+/* written by user space: the ends of connections to fabric brokers, and the cookies of the sockets that may connect */
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, WEIR_FABRIC_ENDS_MAX);
+	__uint(map_flags, BPF_F_NO_PREALLOC);
+	__type(key, struct weir_fabric_end);
+	__type(value, u32);
+} weir_fabric_ends SEC(".maps");
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, WEIR_FABRIC_SOCKETS_MAX);
+	__uint(map_flags, BPF_F_NO_PREALLOC);
+	__type(key, u64);
+	__type(value, u32);
+} weir_fabric_sockets SEC(".maps");
+
 #endif

@@ -113,6 +113,7 @@ struct weir_config {
 	u32 class_credit;     /* minor number of the first gate of credits; 0: no service has credits */
 	u32 credit_port;      /* port of the agent's credit messages; 0: none */
 	u64 credit_cookie;    /* of the socket that sends them, the only local one that does */
+	u64 fabric_ports;     /* one bit for each port in weir_fabric_ends, by its last six bits; 0: no broker */
 };
 
 struct weir_table {
@@ -367,6 +368,17 @@ struct weir_address {
 	u64 words[2];
 };
 
+/* Addresses and ports of fabric brokers at most, and sockets of agents that may connect to them. */
+#define WEIR_FABRIC_ENDS_MAX 256
+#define WEIR_FABRIC_SOCKETS_MAX 64
+
+/* An address and port of a fabric broker. */
+struct weir_fabric_end {
+	u64 address[2]; /* as in struct weir_packet */
+	u32 port;       /* host byte order; 0: TCP packets without ports, which are fragments or have cut headers */
+	u32 reserved;
+};
+
 /* A machine of the rack. */
 struct weir_peer {
 	struct weir_limiter limiter; /* of its datagrams */
@@ -442,7 +454,7 @@ struct weir_counts {
 	u64 misdirected;           /* Brokers' datagrams to an address that is not the agent's. */
 	u64 unknown_peer;          /* Brokers' datagrams from a host outside the rack. */
 	u64 peer_rate_exceeded;    /* Brokers' datagrams beyond the rate of one machine. */
-	u64 spoofed;               /* Tenants' packets in the form of control traffic, dropped. */
+	u64 spoofed;               /* Tenants' packets in the form of control traffic or to a fabric broker, dropped. */
 	u64 beyond_horizon;        /* Packets dropped because their departure was beyond the horizon (`edt`). */
 	u64 requests_limited;      /* Feedback requests beyond the limit of one tick, without feedback. */
 	/* Buffers of no latency level with more segments than `levels.segments`: bounds do not hold beside them. */

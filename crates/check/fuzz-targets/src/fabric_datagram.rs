@@ -4,8 +4,8 @@ use crate::rack_datagram::{POLICY, SELF, datagram, key, untagged};
 use weir_control::rate::rounded;
 use weir_control::wire::{Message, decode, encode};
 use weir_control::{
-    FabricBroker, FabricBrokerConfig, FabricInput, FabricOutput, Input, LimitsRelay, MeterReading, Output, RackBroker,
-    RackBrokerConfig, RackLimits, RackReport, RateRow,
+    EpochNotice, FabricBroker, FabricBrokerConfig, FabricInput, FabricOutput, Input, LimitsRelay, MeterReading, Output,
+    RackBroker, RackBrokerConfig, RackLimits, RackReport, RateRow,
 };
 use weir_units::{
     Bandwidth, Bytes, ContentionPoint, Direction, Duration, Instant, MachineId, PerDirection, RackId, ServiceId,
@@ -26,6 +26,10 @@ pub fn fabric_datagram(data: &[u8]) -> bool {
 pub(crate) fn take(message: &Message) {
     match message {
         Message::Usage(_) | Message::ShutOut(_) => {}
+        Message::EpochNotice(notice) | Message::FabricEpoch(notice) => {
+            receive_epoch_notice(notice);
+            receive_epoch_notice(&EpochNotice { policy: POLICY.digest(), ..*notice });
+        }
         Message::RackReport(report) => {
             receive_report(report);
             receive_report(&RackReport { policy: POLICY.digest(), ..report.clone() });
@@ -51,6 +55,19 @@ pub(crate) fn take(message: &Message) {
 
 fn at(seconds: u64) -> Instant {
     Instant::ZERO + Duration::from_secs(seconds)
+}
+
+/// A fabric broker in its first epoch receives a notice twice, and continues above it at most once.
+fn receive_epoch_notice(notice: &EpochNotice) {
+    let mut broker = FabricBroker::new(&POLICY, 1, FabricBrokerConfig::default(), Instant::ZERO);
+    for _ in 0..2 {
+        broker.handle_input(at(1), FabricInput::EpochNotice(notice));
+    }
+    let raised = broker.counters().epochs_raised;
+    assert!(raised <= 1, "a repetition raises it again");
+    assert_eq!(broker.epoch(), if raised == 1 { notice.epoch + 1 } else { 1 });
+    let stored = (raised == 1).then_some(FabricOutput::StoreEpoch(broker.epoch()));
+    assert_eq!((broker.poll_output(), broker.poll_output()), (stored, None));
 }
 
 /// A fabric broker that proposes nothing receives a reply.
@@ -80,7 +97,7 @@ fn receive_report(report: &RackReport) {
     for received in 1..=2 {
         broker.handle_input(at(1), FabricInput::Report(report));
         let counters = broker.counters();
-        let refused = counters.unknown_machine + counters.other_policy + counters.malformed;
+        let refused = counters.unknown_machine + counters.other_policy + counters.malformed + counters.older_epoch;
         assert_eq!(counters.accepted + counters.replayed + refused, received, "each report is counted once");
         assert!(counters.accepted <= 1, "a replay counts as new");
     }
@@ -94,6 +111,7 @@ fn receive_report(report: &RackReport) {
                 assert_eq!(to, report.machine, "only the reporter gets proposals");
                 continue;
             }
+            Some(output) => panic!("no epoch goes down: {output:?}"),
             None if broker.round() == 0 => {
                 // It waits for a reply that does not come.
                 let until = broker.poll_timeout().expect("the wait ends");
@@ -128,7 +146,8 @@ fn receive_limits(limits: &RackLimits, age: Duration) {
         let input = if age.is_zero() { Input::Fabric(limits) } else { Input::Relay(&relay) };
         broker.handle_input(at(1), input);
         let c = broker.counters();
-        let refused = c.limits_expired + c.limits_other_rack + c.limits_other_policy + c.limits_malformed;
+        let refused =
+            c.limits_older_epoch + c.limits_expired + c.limits_other_rack + c.limits_other_policy + c.limits_malformed;
         let counted = c.limits_accepted + c.limits_known + c.limits_replayed + refused;
         assert_eq!(counted, received, "limits are counted once: {c:?}");
         assert!(c.limits_accepted <= 1, "a replay counts as new");
@@ -217,7 +236,9 @@ pub fn seeds() -> Vec<(&'static str, Vec<u8>)> {
     let young = Message::from(relay(500));
     let mut unbounded = untagged(&report);
     unbounded[45..48].copy_from_slice(&[0x7f, 0xff, 0xff]);
+    let known = EpochNotice { from: Some(MachineId(0)), policy, to: None, epoch: 900, round: 1 };
     vec![
+        ("epoch-notice", untagged(&known.into())),
         ("rack-report", untagged(&report)),
         ("rack-report-with-tag", encode(&report, &key())),
         ("rack-limits", untagged(&limits)),

@@ -1,10 +1,10 @@
 //! Messages of a leader and the fabric broker on a stream, and the brokers that receive them.
 
 use crate::fabric_datagram::take;
-use crate::rack_datagram::{POLICY, key};
+use crate::rack_datagram::{POLICY, SELF, key, receive_epoch_notice};
 use prost::Message as _;
 use weir_control::wire::{Message, decode, encode};
-use weir_control::{LimitsRelay, RackLimits, RackReport, RateRow};
+use weir_control::{EpochNotice, LimitsRelay, RackLimits, RackReport, RateRow};
 use weir_fabric::convert;
 use weir_fabric::proto::{FromBroker, FromLeader, from_broker, from_leader};
 use weir_units::{Bandwidth, Duration, MachineId, PerDirection, RackId, ServiceId};
@@ -36,6 +36,23 @@ pub fn fabric_stream(data: &[u8]) -> bool {
         take(&limits.into());
         taken = true;
     }
+    if let Ok(FromLeader { message: Some(from_leader::Message::Notice(message)) }) = FromLeader::decode(data)
+        && let Ok(notice) = convert::epoch_notice(Some(MachineId(0)), &message)
+    {
+        let again = convert::from_notice_to_broker(&notice).message;
+        assert_eq!(again, Some(from_leader::Message::Notice(message)), "a value has one spelling");
+        take(&notice.into());
+        taken = true;
+    }
+    if let Ok(FromBroker { message: Some(from_broker::Message::Notice(message)) }) = FromBroker::decode(data)
+        && let Ok(notice) = convert::epoch_notice(None, &message)
+    {
+        let again = convert::from_notice_to_machine(&notice).message;
+        assert_eq!(again, Some(from_broker::Message::Notice(message)), "a value has one spelling");
+        // The agent adds its machine.
+        receive_epoch_notice(&EpochNotice { to: Some(SELF), ..notice });
+        taken = true;
+    }
     taken
 }
 
@@ -57,7 +74,11 @@ pub fn seeds() -> Vec<(&'static str, Vec<u8>)> {
         let rates = PerDirection::both(Bandwidth::ZERO);
         (0..count).map(|service| RateRow { service: ServiceId(service), rates }).collect()
     };
+    let known = |epoch| EpochNotice { from: None, policy, to: None, epoch, round: 1 };
     vec![
+        ("notice-to-machine", convert::from_notice_to_machine(&known(900)).encode_to_vec()),
+        ("notice-to-broker", convert::from_notice_to_broker(&known(900)).encode_to_vec()),
+        ("broken-epoch", convert::from_notice_to_broker(&known(u64::MAX)).encode_to_vec()),
         ("report", report(rows(Bandwidth::ZERO)).encode_to_vec()),
         ("report-of-nothing", report(Vec::new()).encode_to_vec()),
         ("report-that-fills-its-part", report(many(167)).encode_to_vec()),

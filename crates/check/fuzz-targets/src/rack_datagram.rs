@@ -9,7 +9,8 @@ use weir_control::rack_broker::LOWEST_LIMIT;
 use weir_control::rate::{QuantisedRate, rounded};
 use weir_control::wire::{DecodeError, Key, Message, decode, encode};
 use weir_control::{
-    Demand, Input, MeterReading, Mode, Output, RackBroker, RackBrokerConfig, ShutOutNotice, UsageReport, UsageRow,
+    Demand, EpochNotice, Input, LARGEST_CLAIM, MeterReading, Mode, Output, RackBroker, RackBrokerConfig, ShutOutNotice,
+    UsageReport, UsageRow,
 };
 use weir_policy::Policy;
 use weir_units::{Bandwidth, Bytes, Direction, Duration, Instant, MachineId, PerDirection, ServiceId};
@@ -85,7 +86,33 @@ fn take(message: &Message) {
         receive_notice(notice);
         receive_notice(&ShutOutNotice { policy: POLICY.digest(), ..*notice });
     }
+    if let Message::EpochNotice(notice) = message {
+        receive_epoch_notice(notice);
+        receive_epoch_notice(&EpochNotice { policy: POLICY.digest(), ..*notice });
+    }
+    if let Message::FabricEpoch(notice) = message {
+        let mut broker = RackBroker::new(&POLICY, SELF, 1, RackBrokerConfig::default(), Instant::ZERO);
+        for policy in [notice.policy, POLICY.digest()] {
+            broker.handle_input(Instant::ZERO, Input::FabricEpoch(&EpochNotice { policy, ..*notice }));
+        }
+        assert_eq!((broker.epoch(), broker.poll_output()), (1, None), "it has no limits of an older epoch");
+    }
     fabric_datagram::take(message);
+}
+
+/// A broker in its first epoch receives the notice twice. It continues above it at most once, and never below its own.
+pub(crate) fn receive_epoch_notice(notice: &EpochNotice) {
+    let mut broker = RackBroker::new(&POLICY, SELF, 1, RackBrokerConfig::default(), Instant::ZERO);
+    for received in 1..=2 {
+        broker.handle_input(Instant::ZERO, Input::EpochNotice(notice));
+        let counters = broker.counters();
+        let refused = counters.unknown_machine + counters.other_policy + counters.malformed;
+        assert!(counters.epochs_raised + refused <= received && counters.epochs_raised <= 1, "{counters:?}");
+    }
+    let raised = broker.counters().epochs_raised == 1;
+    assert_eq!(broker.epoch(), if raised { notice.epoch + 1 } else { 1 });
+    let stored = raised.then_some(Output::StoreEpoch(broker.epoch()));
+    assert_eq!((broker.poll_output(), broker.poll_output()), (stored, None));
 }
 
 /// A broker receives the notice twice. It takes it at most once, and neither acts on it itself nor is shut out.
@@ -171,6 +198,7 @@ impl Driver {
         let counters = *self.broker.counters();
         let counted = counters.accepted
             + counters.replayed
+            + counters.older_epoch
             + counters.unknown_machine
             + counters.other_policy
             + counters.malformed;
@@ -223,6 +251,9 @@ impl Driver {
                     check(&report);
                     let message = Message::from(report);
                     assert_eq!(decode(&encode(&message, &key()), &key()), Ok(message));
+                }
+                Output::NotifyEpoch(_) | Output::FabricEpoch(_) | Output::StoreEpoch(_) => {
+                    panic!("no machine has another epoch of it")
                 }
                 Output::Relay(_) | Output::ReportRack(_) | Output::ReplyRack(_) | Output::ShutOut(_) => {
                     panic!("it is no leader and has no limits of the fabric")
@@ -289,6 +320,8 @@ pub fn seeds() -> Vec<(&'static str, Vec<u8>)> {
     let cut = untagged(&report);
     let UsageReport { machine, policy, epoch, round, .. } = report;
     let notice = |shut_out| ShutOutNotice { machine, policy, epoch, round, shut_out };
+    let about_fabric = Message::FabricEpoch(EpochNotice { from: Some(machine), policy, to: None, epoch, round });
+    let known = |epoch| EpochNotice { from: Some(machine), policy, to: Some(SELF), epoch, round };
     vec![
         ("busy", untagged(&report)),
         ("busy-with-tag", encode(&report.clone().into(), &key())),
@@ -300,6 +333,9 @@ pub fn seeds() -> Vec<(&'static str, Vec<u8>)> {
         ("machine-of-another-rack", untagged(&UsageReport { machine: MachineId(4), ..report.clone() })),
         ("shut-out", super::rack_datagram::untagged(&notice(true).into())),
         ("not-shut-out", super::rack_datagram::untagged(&notice(false).into())),
+        ("higher-epoch", super::rack_datagram::untagged(&known(900).into())),
+        ("epoch-of-fabric-broker", super::rack_datagram::untagged(&about_fabric)),
+        ("largest-epoch", super::rack_datagram::untagged(&known(LARGEST_CLAIM).into())),
         ("before-all-others", untagged(&UsageReport { epoch: 0, round: 0, ..report.clone() })),
         ("last-round", untagged(&UsageReport { epoch: u64::MAX, round: u64::MAX, ..report.clone() })),
         ("broken-version", altered(4, 1)),

@@ -1,5 +1,6 @@
 //! Tables of a workload: lists of flows, and distributions of their sizes.
 
+use std::collections::BTreeMap;
 use std::fmt::Write;
 use std::io::Read;
 use weir_units::SimTime;
@@ -38,7 +39,8 @@ pub fn flow_list(data: &[u8]) -> bool {
         Err(error) => return refused(&error, data),
     };
     let mut workload = Workload::new(&Spec::List(list.clone()), 1);
-    let mut text = "id,start_s,src,dst,bytes\n".to_owned();
+    let mut text = "id,start_s,src,dst,bytes,coflow\n".to_owned();
+    let mut coflows: BTreeMap<u64, (u64, u64)> = BTreeMap::new();
     let (mut flows, mut last) = (0, SimTime::ZERO);
     while let Some(at) = workload.next() {
         let flow = workload.poll(at).expect("a flow at the time that was named");
@@ -47,9 +49,17 @@ pub fn flow_list(data: &[u8]) -> bool {
         last = at;
         flows += 1;
         let (seconds, picos) = (at.picos() / 1_000_000_000_000, at.picos() % 1_000_000_000_000);
-        writeln!(text, "{},{seconds}.{picos:012},{},{},{}", flow.tag, flow.from.0, flow.to.0, flow.bytes)
+        let coflow = workload.coflow(flow.tag);
+        if let Some(coflow) = coflow {
+            let (all, started) = coflows.entry(coflow.id).or_insert((coflow.flows, 0));
+            *started += 1;
+            assert!(*all == coflow.flows, "flows of one coflow differ in their number");
+        }
+        let coflow = coflow.map_or(String::new(), |coflow| coflow.id.to_string());
+        writeln!(text, "{},{seconds}.{picos:012},{},{},{},{coflow}", flow.tag, flow.from.0, flow.to.0, flow.bytes)
             .expect("a text takes every text");
     }
+    assert!(coflows.values().all(|(all, started)| all == started), "a coflow without some of its flows: {coflows:?}");
     assert!(flows == list.len() && flows > 0 && last == list.last_start());
     match FlowList::read(text.as_bytes(), 1, FlowList::numbered(HOSTS)) {
         Ok(again) => assert!(again == list, "another list when read again:\n{text}"),

@@ -18,7 +18,8 @@
 //! - Reports older than a machine's last report are replays and are counted. A restarted broker has
 //!   no demands: it shares the fabric when every rack has reported again, or one period after the
 //!   start.
-//! - Limits are ordered by `(epoch, round)`, so a restarted broker needs a higher epoch.
+//! - Limits are ordered by `(epoch, round)`, so a restarted broker needs a higher epoch. Where machines have a higher
+//!   one of it, it continues above that (`epochs.rs`), and they above what it has of them.
 //!
 //! Order of calls: as all brokers (crate documentation). Messages with limits are built while the
 //! driver fetches them, so that 60,000 datagrams are not in memory at once. Messages that are not
@@ -34,6 +35,7 @@
 //! a period; reports timed by the limits; proposals; ceilings; the option to forget silent racks. See
 //! `docs/design/fabric-broker.md`.
 
+mod epochs;
 mod exchange;
 mod interface;
 mod limits_queue;
@@ -48,6 +50,7 @@ use crate::rate::QuantisedRate;
 use exchange::Exchange;
 use limits_queue::LimitsQueue;
 use racks::Rack;
+use std::collections::VecDeque;
 use std::sync::Arc;
 use weir_alloc::FabricAllocator;
 use weir_policy::Policy;
@@ -76,6 +79,8 @@ pub struct FabricBroker {
     demands: PerDirection<Vec<QuantisedRate>>,
     limits: PerDirection<Vec<QuantisedRate>>,
     pending_limits: LimitsQueue,
+    /// Notices of epochs, and epochs to store.
+    notices: VecDeque<FabricOutput>,
     counters: FabricBrokerCounters,
 }
 
@@ -100,6 +105,7 @@ impl FabricBroker {
             demands: PerDirection::both(vec![QuantisedRate::ZERO; entries]),
             limits: PerDirection::both(vec![QuantisedRate::UNLIMITED; entries]),
             pending_limits: LimitsQueue::default(),
+            notices: VecDeque::new(),
             counters: FabricBrokerCounters::default(),
             allocator,
         }
@@ -124,6 +130,7 @@ impl FabricBroker {
             FabricInput::Timeout => self.end_interval(),
             FabricInput::Report(report) => self.take_report(report),
             FabricInput::Reply(reply) => self.take_reply(reply),
+            FabricInput::EpochNotice(notice) => self.take_epoch_notice(notice),
         }
     }
 
@@ -190,6 +197,7 @@ impl FabricBroker {
     fn start_allocation(&mut self) {
         (self.last_start, self.changed) = (self.now, false);
         self.counters.dropped_outputs += self.pending_limits.clear();
+        self.notices.retain(|output| matches!(output, FabricOutput::StoreEpoch(_)));
         if self.config.stale == Stale::Forget {
             self.forget_stale();
         }
@@ -215,6 +223,8 @@ impl FabricBroker {
     }
 }
 
+#[cfg(test)]
+mod epochs_tests;
 #[cfg(test)]
 mod exchange_tests;
 #[cfg(test)]

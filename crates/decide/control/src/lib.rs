@@ -12,6 +12,7 @@
 //! [`rack_broker`] runs on every machine, [`fabric_broker`] once for all racks.
 
 pub mod demand;
+pub mod epoch;
 pub mod fabric_broker;
 pub mod fabric_message;
 pub mod parts;
@@ -21,6 +22,7 @@ pub mod rate;
 pub mod report;
 pub mod wire;
 
+pub use epoch::{EpochNotice, LARGEST_CLAIM};
 pub use fabric_broker::{FabricBroker, FabricBrokerConfig, FabricBrokerCounters, FabricInput, FabricOutput};
 pub use fabric_message::{LimitsRelay, RackLimits, RackReport, RateRow, ShutOutNotice};
 pub use policy_update::IncompatiblePolicy;

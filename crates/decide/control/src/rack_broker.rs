@@ -16,7 +16,8 @@
 //! - The demands of a silent machine are kept ([`Stale::Keep`], as in the paper: its traffic may
 //!   continue without its broker) or cleared after the timeout ([`Stale::Forget`]: the share of a
 //!   dead host is free at once).
-//! - Reports older than the known ones are replays and are counted.
+//! - Reports older than the known ones are replays and are counted. A machine that reports in an older epoch than the
+//!   known one receives a notice, and continues above it (`epochs.rs`).
 //! - A restarted broker keeps its predecessor's limits until it has current reports
 //!   (`graceful_restart.rs`).
 //! - Where the policy has a fabric section, one machine leads the rack towards the fabric broker
@@ -36,6 +37,7 @@
 //! (`demand.rs`), graceful restart, the option to forget silent machines. See
 //! `docs/design/rack-broker.md`.
 
+mod epochs;
 mod fabric_limits;
 mod graceful_restart;
 mod interface;
@@ -55,6 +57,7 @@ pub use interface::{
 pub use own_limits::static_limits;
 
 use crate::policy_update::{self, IncompatiblePolicy};
+use epochs::Epochs;
 use fabric_limits::FabricLimits;
 use leader::LeaderState;
 use measurement::Meters;
@@ -102,6 +105,7 @@ pub struct RackBroker {
     static_fabric: PerDirection<Vec<Bandwidth>>,
     leader: LeaderState,
     shut_out: ShutOut,
+    epochs: Epochs,
     mode: Mode,
     /// Whether the limits are inherited from an earlier broker.
     resuming: bool,
@@ -140,6 +144,7 @@ impl RackBroker {
             static_fabric: static_fabric(&allocator, config.rule),
             leader: LeaderState::new(policy, leaves, instances, now, config.fabric_period),
             shut_out: ShutOut::new(machines),
+            epochs: Epochs::new(machines),
             mode: if machines == 1 { Mode::Runtime } else { Mode::Static },
             resuming: false,
             outputs: VecDeque::new(),
@@ -175,6 +180,8 @@ impl RackBroker {
             Input::Proposal(limits) => self.take_proposal(limits),
             Input::Reach(reach) => self.take_reach(reach),
             Input::ShutOut(notice) => self.take_notice(notice),
+            Input::EpochNotice(notice) => self.take_epoch_notice(notice),
+            Input::FabricEpoch(notice) => self.take_fabric_epoch(notice),
         }
     }
 
@@ -299,6 +306,8 @@ fn static_fabric(allocator: &RackAllocator, rule: LimitRule) -> PerDirection<Vec
 
 #[cfg(test)]
 mod ceilings_tests;
+#[cfg(test)]
+mod epochs_tests;
 #[cfg(test)]
 mod fabric_tests;
 #[cfg(test)]

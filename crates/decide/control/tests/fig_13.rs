@@ -68,6 +68,9 @@ fn run(on: impl Fn(u64, u64) -> bool) -> Vec<f64> {
                     }
                     Output::ReportRack(report) => fabric.handle_input(now, FabricInput::Report(&report)),
                     Output::Broadcast(_) | Output::Relay(_) | Output::ShutOut(_) => panic!("each rack has one machine"),
+                    Output::NotifyEpoch(_) | Output::FabricEpoch(_) | Output::StoreEpoch(_) => {
+                        panic!("no epoch goes down")
+                    }
                     Output::SetLimits(_) | Output::ReplyRack(_) => {}
                 }
             }
@@ -76,6 +79,7 @@ fn run(on: impl Fn(u64, u64) -> bool) -> Vec<f64> {
         while let Some(output) = fabric.poll_output() {
             match output {
                 FabricOutput::SendLimits { to, limits } => racks[to.index()].handle_input(now, Input::Fabric(&limits)),
+                FabricOutput::NotifyEpoch(_) | FabricOutput::StoreEpoch(_) => panic!("no epoch goes down"),
                 FabricOutput::Propose { to, limits } => {
                     racks[to.index()].handle_input(now, Input::Proposal(&limits));
                     while let Some(output) = racks[to.index()].poll_output() {

@@ -97,6 +97,7 @@ fn forty_machines_with_a_thousand_services_stay_below_3_mbps_each() {
             match output {
                 FabricOutput::SendLimits { limits, .. } => brokers[0].handle_input(now, Input::Fabric(&limits)),
                 FabricOutput::Propose { limits, .. } => brokers[0].handle_input(now, Input::Proposal(&limits)),
+                FabricOutput::NotifyEpoch(_) | FabricOutput::StoreEpoch(_) => panic!("no epoch goes down"),
             }
             while let Some(output) = brokers[0].poll_output() {
                 match output {
@@ -141,6 +142,7 @@ fn ten_thousand_racks_take_less_than_80_mbps_at_the_fabric_broker() {
                     rack.handle_input(now, Input::Fabric(&limits));
                     Message::from(limits)
                 }
+                FabricOutput::NotifyEpoch(_) | FabricOutput::StoreEpoch(_) => panic!("no epoch goes down"),
                 FabricOutput::Propose { limits, .. } => {
                     rack.handle_input(now, Input::Proposal(&limits));
                     Message::Proposal(limits)

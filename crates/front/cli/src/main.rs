@@ -29,6 +29,7 @@ mod tenants;
 mod text;
 mod top;
 mod umask;
+mod values;
 mod watched;
 
 use clap::FromArgMatches as _;

@@ -97,6 +97,24 @@ pub(crate) struct Ui {
     err_is_terminal: bool,
 }
 
+/// The bytes of an output, for tests.
+#[cfg(test)]
+pub(crate) type Kept = std::rc::Rc<std::cell::RefCell<Vec<u8>>>;
+
+/// Writes into [`Kept`] bytes.
+#[cfg(test)]
+struct Copied(Kept);
+
+#[cfg(test)]
+impl Write for Copied {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.0.borrow_mut().write(bytes)
+    }
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
 impl Ui {
     /// The process's standard output and standard error.
     pub(crate) fn terminal(choice: ColourChoice) -> Self {
@@ -109,6 +127,14 @@ impl Ui {
             out: Box::new(BufWriter::new(out)),
             err: Box::new(err),
         }
+    }
+    /// Outputs without colours that are kept, standard output first.
+    #[cfg(test)]
+    pub(crate) fn captured() -> (Self, Kept, Kept) {
+        let (out, err) = (Kept::default(), Kept::default());
+        let (out_coloured, err_coloured, err_is_terminal) = (false, false, false);
+        let (first, second) = (Box::new(Copied(out.clone())), Box::new(Copied(err.clone())));
+        (Self { out: first, err: second, out_coloured, err_coloured, err_is_terminal }, out, err)
     }
     /// Writes to standard output.
     pub(crate) fn print(&mut self, text: &str) -> io::Result<()> {

@@ -6,8 +6,10 @@ mod common;
 use common::{WEIR, one_at_a_time, signal, skipped, wait_for, weir};
 use serde_json::Value;
 use std::fs;
+use std::net::TcpStream;
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
+use std::time::Duration;
 use weir_linux::netns::{Netns, Prefix, connect};
 
 /// `a` has 20 Mb/s in the whole fabric, which two backlogged racks share.
@@ -116,6 +118,12 @@ impl Racks {
         serde_json::from_str(&text).unwrap_or_default()
     }
 
+    /// Whether a program without a part in Weir reaches the fabric broker's port from a machine.
+    fn tenant_connects(&self, index: usize) -> bool {
+        let connect = || TcpStream::connect_timeout(&([10, 79, 0, 2], 30_567).into(), Duration::from_secs(1));
+        self.machines[index].run(connect).expect("inside").is_ok()
+    }
+
     fn limit(&self, index: usize) -> Option<u64> {
         self.status(index)["services"][0]["tx"]["limit_bps"].as_u64()
     }
@@ -129,6 +137,7 @@ fn service_is_limited_over_two_racks_until_the_fabric_broker_ends() {
     let _turn = one_at_a_time();
     let racks = Racks::new(POLICY);
     let broker = racks.broker();
+    wait_for("the broker to listen", 20, || racks.tenant_connects(0));
     let _agents = [racks.agent(0), racks.agent(1)];
     let _traffic = [racks.traffic(0), racks.traffic(1)];
     // Each has the half that the fabric broker assigns, once each leader has waited the 5 s in which it only receives.
@@ -141,6 +150,12 @@ fn service_is_limited_over_two_racks_until_the_fabric_broker_ends() {
     assert_eq!((&status["fabric"]["leads"], &status["fabric"]["receives"]), (&true.into(), &true.into()));
     assert_eq!(status["fabric"]["session"]["state"], "up");
     assert_eq!(status["fabric"]["session"]["broker"], "https://10.79.0.2:30567");
+    assert!(!racks.tenant_connects(0), "only the agent's own sockets reach the broker from this host");
+    wait_for("the refused packets to be counted", 5, || racks.status(0)["kernel"]["spoofed"].as_u64() > Some(0));
+    assert_eq!(
+        racks.status(0)["fabric"]["session"]["counters"]["failures"],
+        status["fabric"]["session"]["counters"]["failures"]
+    );
     wait_for("the traffic to follow", 20, || {
         let usage = racks.status(0)["services"][0]["tx"]["usage_bps"].as_u64();
         usage.is_some_and(|usage| (8_000_000..=11_000_000).contains(&usage))
@@ -179,6 +194,7 @@ fn the_next_machine_leads_where_the_first_cannot_reach_the_fabric_broker() {
     assert_eq!((&first["shut_out"], &first["leads"]), (&true.into(), &true.into()), "{first:#}");
     assert_eq!((&second["shut_out"], &second["leads"]), (&false.into(), &true.into()), "{second:#}");
     assert!(first["session"]["last_failure"].is_string(), "{first:#}");
+    assert!(!racks.tenant_connects(0), "also where the agent's own connections fail");
     let half = |limit: Option<u64>| limit.is_some_and(|limit| (9_900_000..=10_100_000).contains(&limit));
     wait_for("the maximum to be shared", 20, || (0..2).all(|index| half(racks.limit(index))));
 }

@@ -227,6 +227,90 @@ fn colours_only_repeat_words() {
     assert_eq!(codes.iter().fold(coloured, |text, code| text.replace(code, "")), text(&plain));
 }
 
+/// The exit code and the output of `weir check --json` of these services.
+fn checked(directory: &Path, services: &str, options: &[&str]) -> (Option<i32>, Value) {
+    let head = "weir: 1\nnetwork: { nic: 10Gb/s, racks: { r1: { uplink: 10Gb/s, machines: [m1] } } }\nservices:\n";
+    let policy = file(directory, "policy.yaml", &format!("{head}{services}"));
+    let output = run(&[&["check", "--json", &policy], options].concat());
+    (output.status.code(), serde_json::from_slice(&output.stdout).expect("JSON"))
+}
+
+/// A service whose filters no port, address, VNI or control group distinguishes, each with the field of its number.
+fn alike(count: usize, field: impl Fn(usize) -> String) -> String {
+    let filter = |i| format!("{{ {}protocol: {}, dscp: {} }}", field(i), i / 64 + 1, i % 64);
+    format!("  a: {{ match: [ {} ] }}\n", (0..count).map(filter).collect::<Vec<_>>().join(", "))
+}
+
+/// A policy for agents is refused before it is rolled out; one for planning is not.
+#[test]
+fn filters_that_agents_refuse_are_refused() {
+    let directory = directory();
+    let check = |services: &str, options: &[&str]| checked(directory.path(), services, options);
+    for count in [257, 1_000] {
+        let (code, json) = check(&alike(count, |_| String::new()), &[]);
+        assert_eq!((code, &json["valid"], &json["errors"]), (Some(2), &false.into(), &1.into()), "{count}");
+        let cause = json["diagnostics"][0]["cause"].as_str().expect("a cause");
+        assert!(cause.starts_with("agents refuse these filters: a packet may have to be compared"), "{cause}");
+        let (code, json) = check(&alike(count, |_| String::new()), &["--for-planning"]);
+        assert_eq!((code, &json["valid"]), (Some(0), &true.into()), "{count}");
+        assert_eq!(
+            (&json["diagnostics"][0]["severity"], &json["diagnostics"][0]["cause"]),
+            (&"note".into(), &cause.into())
+        );
+    }
+    assert_eq!(check(&alike(256, |_| String::new()), &[]).0, Some(0));
+}
+
+#[test]
+fn services_that_agents_refuse_are_refused() {
+    let directory = directory();
+    let services = |count: usize| -> String {
+        (1..=count).map(|port| format!("  s{port}: {{ match: [ {{ port: {port} }} ] }}\n")).collect()
+    };
+    assert_eq!(checked(directory.path(), &services(1_024), &[]).0, Some(0));
+    let (code, json) = checked(directory.path(), &services(1_025), &[]);
+    assert_eq!((code, &json["valid"]), (Some(2), &false.into()));
+    let cause =
+        "agents refuse this policy: the policy has 1025 services, tenants included, and a host enforces at most 1024";
+    assert_eq!(json["diagnostics"][0]["cause"], cause);
+    let (code, json) = checked(directory.path(), &services(1_025), &["--for-planning"]);
+    assert_eq!((code, &json["diagnostics"][0]["cause"]), (Some(0), &cause.into()));
+}
+
+/// A glob that matches the agent's interface holds for all of its packets, and any other one for those of guests.
+#[test]
+fn a_check_is_for_the_interface_of_an_agent() {
+    let directory = directory();
+    let check = |services: &str, options: &[&str]| checked(directory.path(), services, options);
+    // 300 globs that match `eth0`, each with a list of its own for the packets of guests.
+    let stars = |count: usize| "*".repeat(count % 4);
+    let many = alike(300, |i| {
+        format!("interface: \"{}e{}t{}h{}0{}\", ", stars(i), stars(i / 4), stars(i / 16), stars(i / 64), stars(i / 256))
+    });
+    let (code, json) = check(&many, &[]);
+    let cause = json["diagnostics"][0]["cause"].as_str().expect("a cause");
+    assert!(
+        code == Some(2) && cause.starts_with("the agent of an interface `eth0` refuses these filters: "),
+        "{cause}"
+    );
+    assert_eq!(check(&many, &["--interface", "eth0"]).0, Some(2));
+    assert_eq!(check(&many, &["--interface", "eth0", "--for-planning"]).0, Some(0));
+    let (code, json) = check(&many, &["--interface", "eth1"]);
+    let cause = json["diagnostics"][0]["cause"].as_str().expect("a cause");
+    assert!(code == Some(0) && cause.contains("297 more") && cause.contains("for packets of guests"), "{cause}");
+    let vm = "  vm: { match: [ { interface: \"tap*\" }, { interface: \"et*\" } ] }\n";
+    let (_, json) = check(vm, &["--interface", "eth0"]);
+    let cause = "`tap*` holds on the agent of `eth0` for packets of guests (tap and veth interfaces) only";
+    assert_eq!(
+        (&json["diagnostics"][0]["cause"], json["diagnostics"].as_array().map(Vec::len)),
+        (&cause.into(), Some(1))
+    );
+    assert_eq!(check(vm, &[]).1["diagnostics"], serde_json::json!([]));
+    for name in ["", "tap*", "a/b", "0123456789abcdef"] {
+        assert_eq!(run(&["check", FIG1, "--interface", name]).status.code(), Some(2), "{name}");
+    }
+}
+
 #[test]
 fn a_reader_may_leave_early() {
     let directory = directory();

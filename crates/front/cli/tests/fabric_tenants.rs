@@ -63,7 +63,8 @@ impl Network {
                 ca.issue(&Holder::Machine(name.to_owned()), 2).expect("made");
             }
             let identity = setup.identity(&format!("machine-{name}"));
-            let config = SubscriberConfig { name: name.to_owned(), is_switch, brokers: brokers.clone(), identity };
+            let (brokers, sockets) = (brokers.clone(), None);
+            let config = SubscriberConfig { name: name.to_owned(), is_switch, brokers, identity, sockets };
             let state = SubscriberState { policy: policy.digest(), fresh: false };
             (name, Subscriber::start(config, state).expect("a subscriber"))
         };

@@ -128,7 +128,7 @@ fn tcp_without_a_target_breaks_the_bound_and_the_plan_refuses_it() {
         .map(|second| {
             format!(
                 "  - {{ service: bulk, name: bulk{second}, from: left, to: right, start: {second}s, stop: \
-                 {second}500ms }}\n"
+                 {second}.5s }}\n"
             )
         })
         .collect();

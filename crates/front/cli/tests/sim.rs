@@ -119,7 +119,7 @@ fn a_run_under_a_policy_and_its_report() {
     assert_eq!(text(&first.stdout), text(&again.stdout), "the same seed, the same bytes");
     let json: Value = serde_json::from_slice(&first.stdout).expect("JSON");
     assert_eq!((&json["seed"], &json["complete"]), (&Value::from(7), &Value::from(true)));
-    assert_eq!((&json["format"], &json["backend"]), (&4.into(), &"sim".into()));
+    assert_eq!((&json["format"], &json["backend"]), (&5.into(), &"sim".into()));
     let policy = &json["policy"];
     assert_eq!(policy["samples"].as_array().map(Vec::len), Some(8));
     assert_eq!(policy["samples"][0]["at_ps"], 500_000_000_000u64);
@@ -171,7 +171,7 @@ fn a_run_and_its_files() {
     assert!(errors.contains(" simulated in ") && errors.contains("M packet-hops/s"), "{errors}");
 
     let value = json(&first);
-    assert_eq!((&value["format"], &value["seed"], &value["complete"]), (&4.into(), &7.into(), &true.into()));
+    assert_eq!((&value["format"], &value["seed"], &value["complete"]), (&5.into(), &7.into(), &true.into()));
     let all = &value["statistics"]["all"]["all"];
     assert_eq!((&all["flows"], &all["unfinished"]), (&60.into(), &0.into()));
     for key in ["mean", "p50", "p95", "p99", "p999", "max"] {
@@ -251,6 +251,59 @@ fn a_mean_over_unfinished_flows_is_not_known() {
     assert!(at("fct_finished_mean_ps").parse::<u64>().is_ok() && !at("slowdown_finished_mean").is_empty(), "{points}");
 }
 
+/// Two coflows of a list, of two and of three flows; the last of these does not end. A fourth flow is in none.
+#[test]
+fn coflows_of_a_list_are_timed_as_a_whole() {
+    let directory = directory();
+    file(
+        directory.path(),
+        "flows.csv",
+        "start_us,src,dst,bytes,coflow\n0,h0,h1,1448,5\n500,h1,h2,1448,5\n0,h2,h3,1448,7\n1,h3,h2,1448,7\n\
+         2,h0,h3,100000000,7\n0,h1,h0,1448,\n",
+    );
+    let scenario = star(directory.path(), "10ms", "{ kind: list, name: jobs, file: flows.csv }");
+    let report = directory.path().join("report");
+    let output = run(&["sim", &scenario, "--json", "--report", &report.display().to_string()]);
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    let value = json(&output);
+    let coflows = &value["statistics"]["groups"][0]["coflows"];
+    assert_eq!((&coflows["coflows"], &coflows["unfinished"]), (&2.into(), &1.into()), "{coflows}");
+    assert_eq!((&coflows["fewest_flows"], &coflows["most_flows"]), (&2.into(), &3.into()), "{coflows}");
+    assert!(coflows["flows_per_coflow"].is_null() && coflows["cct_ps"]["max"].is_null(), "{coflows}");
+    // A frame over two links of 1 Gb/s, 500 µs after the first flow began: 24.2 µs, and 2 µs of delay.
+    let took = coflows["cct_ps"]["finished_mean"].as_u64().expect("a time");
+    assert!((524_000_000..530_000_000).contains(&took), "{took} ps");
+    let flows = text(&files(&report)["flows.csv"]);
+    let coflows: Vec<Vec<&str>> = flows.lines().map(|line| line.split(',').skip(2).take(2).collect()).collect();
+    let numbers = [["coflow", "coflow_flows"], ["5", "2"], ["7", "3"], ["", ""], ["7", "3"], ["7", "3"], ["5", "2"]];
+    let mut seen = coflows.clone();
+    let mut expected = numbers.map(Vec::from).to_vec();
+    seen.sort_unstable();
+    expected.sort_unstable();
+    assert_eq!(seen, expected, "{flows}");
+    let printed = text(&run(&["sim", &scenario]).stdout);
+    assert!(printed.lines().any(|line| line.contains("jobs") && line.contains("2–3")), "{printed}");
+    // The same from the written files.
+    assert!(run(&["report", &report.display().to_string()]).status.success());
+}
+
+/// A run of 200 days with a flow on the last of them.
+#[test]
+fn a_run_may_last_for_months() {
+    let directory = directory();
+    let scenario = star(directory.path(), "200d", "{ from: h0, to: h1, size: 1kB, start: 199d }");
+    let output = run(&["sim", &scenario, "--set", "measure.every=1d", "--json"]);
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    let value = json(&output);
+    assert_eq!(value["statistics"]["all"]["all"]["unfinished"], 0, "{value}");
+    // 1 kB and its headers over two links of 1 Gb/s: some 17 µs, and 2 µs of delay.
+    let day = 86_400 * 1_000_000_000_000_u64;
+    let after = value["simulated_ps"].as_u64().expect("a time") - 199 * day;
+    assert!((17_000_000..25_000_000).contains(&after), "{after} ps");
+    let refused = run(&["sim", &scenario, "--check", "--set", "duration=201d"]);
+    assert!(text(&refused.stderr).contains("is longer than 200 d"), "{}", text(&refused.stderr));
+}
+
 /// A directory of an older version has its command beside it.
 #[test]
 fn a_report_of_an_older_format_is_refused() {
@@ -258,15 +311,46 @@ fn a_report_of_an_older_format_is_refused() {
     let report = directory.path().join("old");
     std::fs::create_dir(&report).expect("a directory");
     file(&report, "command.txt", "weir sim s.yaml --seed 7\n");
-    for format in [1, 3] {
+    for format in [1, 3, 4] {
         file(&report, "result.json", &format!("{{\"format\": {format}, \"scenario\": \"small\"}}\n"));
         let refused = run(&["report", &report.display().to_string()]);
         let errors = text(&refused.stderr).replace(&report.display().to_string(), "OLD");
         assert_eq!(refused.status.code(), Some(2), "{errors}");
-        let expected = format!("`OLD/result.json` has format {format}, and this program reads format 4");
+        let expected = format!("`OLD/result.json` has format {format}, and this program reads format 5");
         assert!(errors.contains(&expected), "{errors}");
         assert!(errors.contains("hint: run the command in `OLD/command.txt` again"), "{errors}");
     }
+}
+
+/// Two links between the switches a and b, one of which is slow from 1 ms on.
+#[test]
+fn parallel_links_have_results_of_their_own() {
+    let directory = directory();
+    let scenario = "scenario: 1\nname: parallel\nduration: 1s\nnetwork:\n  topology: links\n  \
+                    hosts: [\"h[1-4]\"]\n  switches: [a, b]\n  links:\n    \
+                    - { between: [h1, a], rate: 1Gb/s }\n    - { between: [h2, a], rate: 1Gb/s }\n    \
+                    - { between: [h3, b], rate: 1Gb/s }\n    - { between: [h4, b], rate: 1Gb/s }\n    \
+                    - { between: [a, b], rate: 1Gb/s }\n    - { between: [a, b], rate: 1Gb/s }\n  \
+                    groups: { left: \"h[1-2]\", right: \"h[3-4]\" }\n\
+                    traffic: [ { from: left, to: right, flows: 8, size: 20kB } ]\n\
+                    events: [ { at: 1ms, do: rate, link: \"a->b#2\", rate: 10Mb/s } ]\n";
+    let scenario = file(directory.path(), "parallel.scenario.yaml", scenario);
+    let report = directory.path().join("one").display().to_string();
+    let output = run(&["sim", &scenario, "--report", &report]);
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    let written = files(Path::new(&report));
+    assert!(written.contains_key("result.json") && written.contains_key("report.html"), "{:?}", written.keys());
+    let links = text(&written["links.csv"]);
+    let row = |name: &str| links.lines().find(|line| line.starts_with(&format!("{name},"))).map(str::to_owned);
+    let rows = ["a->b#1", "a->b#2", "b->a#1", "b->a#2"].map(|name| row(name).unwrap_or_else(|| panic!("{links}")));
+    assert_ne!(rows[0].split_once(',').map(|row| row.1), rows[1].split_once(',').map(|row| row.1), "{links}");
+
+    let report = directory.path().join("sweep").display().to_string();
+    let output = run(&["sim", &scenario, "--sweep", "seed=1,2", "--report", &report, "--json"]);
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    let states: Vec<Value> = json(&output)["points"].as_array().expect("points").clone();
+    assert!(states.len() == 2 && states.iter().all(|point| point["state"] == "complete"), "{states:?}");
+    assert!(text(&files(Path::new(&report))["points/2_seed-2/links.csv"]).contains("a->b#2"));
 }
 
 #[test]

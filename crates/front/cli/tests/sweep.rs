@@ -60,7 +60,7 @@ fn points_and_their_files() {
         ]
     );
     assert!(written.contains_key("points/4_seed-2_load-60/flows.parquet") && written.contains_key("report.html"));
-    assert!(text(&written["points/1_seed-1_load-20/result.json"]).contains("\"format\": 4"));
+    assert!(text(&written["points/1_seed-1_load-20/result.json"]).contains("\"format\": 5"));
     // The page leads to each point's own.
     for name in of_points.iter().map(|name| name.replace("point.json", "report.html")) {
         assert!(written.contains_key(&name) && text(&written["report.html"]).contains(&format!("href=\"./{name}\"")));

@@ -97,6 +97,7 @@ impl Network {
                 is_switch: false,
                 brokers: vec![broker.clone()],
                 identity: ca.files(&Holder::Machine(name.to_owned())),
+                sockets: None,
             };
             let subscriber = Subscriber::start(config, state).expect("a subscriber");
             Machine { subscriber, settings: MachineSettings::default() }

@@ -32,7 +32,7 @@ fn paper(values: &str) -> Experiment {
 /// 3 and 4 s.
 fn results() -> Results {
     let second = SimTime::from_secs;
-    let group = |name: &str| Group { name: name.into(), transport: "newreno".into(), flows_per_coflow: None };
+    let group = |name: &str| Group { name: name.into(), transport: "newreno".into() };
     let flow = |id: u64, start: u64, took: Option<u64>| FlowRecord {
         bytes: 10_000 + id,
         ideal: SimTime::from_millis(10),

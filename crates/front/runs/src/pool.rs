@@ -100,6 +100,7 @@ pub(crate) fn simulate(
         Ok(Ran::Outcome(outcome, _)) => Ok(*outcome),
         Ok(Ran::Nothing) => Err(PointEnd::Interrupted),
         Ok(Ran::Refused(error)) => Err(PointEnd::Failed(error.to_string())),
+        Ok(Ran::SameName(error)) => Err(PointEnd::Failed(error.to_string())),
         Ok(Ran::Broken(panic)) => Err(PointEnd::Failed(panic)),
         Err(error) => Err(PointEnd::Failed(format!("cannot start a thread: {error}"))),
     }

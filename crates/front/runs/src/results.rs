@@ -9,11 +9,25 @@
 //! one is over the samples that end in it, and its settled mean over those that begin at 10 s or later.
 
 use std::collections::{BTreeMap, BTreeSet};
+use weir_results::invalid::unique;
 use weir_results::policy::{MeasuringPoint, Phase, ServiceSample, TransferRecord};
-use weir_results::{Backend, FlowRecord, LabRecords, PolicyResults, Results};
+use weir_results::{Backend, FlowRecord, InvalidResults, LabRecords, PolicyResults, Results};
 use weir_scenario::{Governed, LabScenario, RunResult, Sample, Scenario};
 use weir_sim::RunOutcome;
 use weir_units::{Bytes, Duration, ServiceId, SimTime};
+
+/// Checks before a run that its results will not have two hosts, groups, links or services of one name.
+///
+/// # Errors
+/// The first name that is there twice.
+pub fn names_are_unique(scenario: &Scenario) -> Result<(), InvalidResults> {
+    let graph = scenario.graph();
+    unique("hosts", graph.hosts.iter().map(|host| &host.name))?;
+    unique("groups", scenario.flow_groups().iter().map(|group| &group.name))?;
+    unique("links", graph.links().map(|link| graph.link_name(link)))?;
+    let services = scenario.governed().map(|governed| governed.policy.services());
+    unique("services", services.iter().flat_map(|services| services.iter()).map(|(_, service)| service.path()))
+}
 
 /// The results of a simulated run; `set` has the changed values of the scenario.
 pub fn simulated(scenario: &Scenario, outcome: RunOutcome, set: &[(String, String)]) -> Results {
@@ -137,4 +151,51 @@ fn phases(
         }
     };
     ends.windows(2).map(|ends| entry(ends[0], ends[1])).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::ops::ControlFlow;
+    use std::path::Path;
+    use weir_document::Source;
+    use weir_sim::{Options, simulate};
+
+    /// Two links between the switches a and b, and two flow groups.
+    const PARALLEL: &str = "scenario: 1
+name: parallel
+duration: 1s
+network:
+  topology: links
+  hosts: [h1, h2]
+  switches: [a, b]
+  links:
+    - { between: [h1, a], rate: 1Gb/s }
+    - { between: [b, h2], rate: 1Gb/s }
+    - { between: [a, b], rate: 1Gb/s }
+    - { between: [a, b], rate: 1Gb/s }
+traffic: [ { from: h1, to: h2, size: 10kB }, { from: h2, to: h1, size: 10kB } ]
+";
+
+    #[test]
+    fn names_are_checked_before_a_run_as_after_it() {
+        let source = Source::from_text("parallel.scenario.yaml", PARALLEL);
+        let no_policy = |_: &Path| unreachable!("it has no policy");
+        let (scenario, _) = Scenario::from_source(&source, Path::new(""), no_policy).expect("good");
+        names_are_unique(&scenario).expect("unique names");
+        let outcome = simulate(&scenario, 1, &Options::default(), &mut |_| ControlFlow::Continue(())).expect("a run");
+        let results = simulated(&scenario, outcome, &[]);
+        results.check().expect("sound results");
+        let names: BTreeSet<&str> = results.links.iter().map(|link| link.name.as_str()).collect();
+        assert!(names.len() == 8 && names.contains("a->b#1") && names.contains("b->a#2"), "{names:?}");
+        let graph = scenario.graph();
+        assert_eq!(graph.links().map(|link| graph.link_name(link)).collect::<BTreeSet<_>>().len(), names.len());
+    }
+
+    #[test]
+    fn two_links_of_one_name_are_refused() {
+        let error = unique("links", ["a->b", "b->a", "a->b"]).expect_err("a name twice");
+        assert_eq!(error.to_string(), "two links are called `a->b`");
+        assert_eq!(unique("links", ["a->b#1", "a->b#2"].map(str::to_owned)), Ok(()));
+    }
 }

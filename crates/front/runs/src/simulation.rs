@@ -9,6 +9,7 @@
 //!
 //! Worked example: Ctrl-C while a fat-tree of 250,000 hosts is built ends the program within a second.
 
+use crate::results::names_are_unique;
 use crate::{Stop, Stopwatch};
 use std::cell::RefCell;
 use std::ops::ControlFlow;
@@ -16,6 +17,7 @@ use std::panic::{self, AssertUnwindSafe};
 use std::sync::{Once, mpsc};
 use std::time::Duration;
 use std::{io, thread};
+use weir_results::InvalidResults;
 use weir_scenario::Scenario;
 use weir_sim::{Options, Progress, RunError, RunOutcome, simulate};
 
@@ -41,6 +43,8 @@ pub enum Ran {
     Outcome(Box<RunOutcome>, Spent),
     /// It cannot be run.
     Refused(RunError),
+    /// Two of its hosts, groups, links or services have one name, so it was not run.
+    SameName(InvalidResults),
     /// Interrupted while its network was built: there is nothing.
     Nothing,
     /// It panicked: message and position.
@@ -62,6 +66,8 @@ pub fn run(
     // The network and lists of flows are shared, so this is cheap.
     let (scenario, options, requested) = (scenario.clone(), *options, stop.clone());
     let work = move || {
+        // Here, since the names of a large network take a while.
+        names_are_unique(&scenario).map_err(Ran::SameName)?;
         let mut reported: Option<Stopwatch> = None;
         let (begun, mut building) = (Stopwatch::start(), 0.0);
         let outcome = simulate(&scenario, seed, &options, &mut |now| {
@@ -76,7 +82,8 @@ pub fn run(
             }
             if requested.is_requested() && !first { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
         });
-        outcome.map(|outcome| (outcome, Spent { building, running: begun.seconds() - building }))
+        let outcome = outcome.map_err(Ran::Refused)?;
+        Ok((outcome, Spent { building, running: begun.seconds() - building }))
     };
     let thread = thread::Builder::new().name("simulation".to_owned()).spawn(move || catch(work))?;
     let mut built = false;
@@ -99,7 +106,7 @@ pub fn run(
     }
     Ok(match thread.join() {
         Ok(Ok(Ok((outcome, spent)))) => Ran::Outcome(Box::new(outcome), spent),
-        Ok(Ok(Err(error))) => Ran::Refused(error),
+        Ok(Ok(Err(ran))) => ran,
         Ok(Err(panic)) => Ran::Broken(panic),
         // Panics are caught on the thread itself.
         Err(panic) => panic::resume_unwind(panic),

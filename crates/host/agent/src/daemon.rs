@@ -13,6 +13,7 @@
 
 mod config;
 mod counters;
+mod epochs;
 mod presence;
 mod reload;
 mod saved;
@@ -24,23 +25,27 @@ pub use counters::DatagramCounters;
 
 use crate::credits::report;
 use crate::fabric_session::FabricSession;
+use crate::fabric_sockets::SessionSockets;
 use crate::host::{self, AgentLock, Host, HostContext};
 use crate::notify;
 use crate::runtime_config::RuntimeConfig;
 use crate::status::{self, Period, StatusReporter};
+use crate::unmatched::unmatched;
 use std::io;
 use std::net::{SocketAddr, TcpListener};
+use std::sync::Arc;
 use tenants::Tenants;
 use tokio::net::UdpSocket;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tracing::{debug, info, warn};
 use weir_control::wire::Message;
-use weir_control::{Input, MeterReading, Mode, Output, RackBroker, RackBrokerConfig, RuntimeLimit};
+use weir_control::{EpochNotice, Input, MeterReading, Mode, Output, RackBroker, RackBrokerConfig, RuntimeLimit};
 use weir_fabric::{FromFabric, Session};
+use weir_linux::fabric_sockets::FabricSockets;
 use weir_linux::settings::{self, ControlSettings};
 use weir_linux::shaper::Backend;
 use weir_observe::{Publisher, server};
-use weir_units::{Bandwidth, Bytes, Duration, Instant, PerDirection};
+use weir_units::{Bandwidth, Bytes, Duration, Instant, MachineId, PerDirection};
 
 fn io_error(what: impl Into<String>) -> impl FnOnce(io::Error) -> AgentError {
     let what = what.into();
@@ -49,7 +54,10 @@ fn io_error(what: impl Into<String>) -> impl FnOnce(io::Error) -> AgentError {
 
 /// Runs until SIGTERM or SIGINT, and then restores the interface to its original state, or with
 /// [`AgentConfig::keep`] leaves it as it is.
-pub fn run(config: AgentConfig) -> Result<(), AgentError> {
+pub fn run(mut config: AgentConfig) -> Result<(), AgentError> {
+    if let Some(session) = &mut config.fabric {
+        session.sockets = Some(Arc::new(SessionSockets(Arc::clone(&config.fabric_sockets))));
+    }
     let runtime =
         tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(io_error("start the event loop"))?;
     runtime.block_on(async {
@@ -119,7 +127,7 @@ fn listen(address: SocketAddr) -> Result<TcpListener, AgentError> {
 /// The host context of a runtime configuration.
 fn host_context<'a>(
     runtime_config: &'a RuntimeConfig,
-    (backend, credit_period): (Option<Backend>, Duration),
+    (backend, credit_period, fabric): (Option<Backend>, Duration, &'a Arc<FabricSockets>),
     cookie: u64,
     epoch: u64,
     broker: &RackBrokerConfig,
@@ -135,6 +143,7 @@ fn host_context<'a>(
         keys: &runtime_config.keys,
         rule: broker.rule,
         control,
+        fabric,
         backend,
         credit_period,
     }
@@ -160,6 +169,8 @@ struct Daemon {
     cgroups_missed: Option<String>,
     /// The same of guests.
     guests_missed: Option<String>,
+    /// The filters that match nothing on this host, as they were logged.
+    filters_unmatched: Vec<String>,
     /// Whether this agent has just dropped programs of its own.
     releases: bool,
     /// Whether the warning about a destination thread without real-time priority was logged.
@@ -228,6 +239,7 @@ impl Daemon {
             not_enforced: None,
             cgroups_missed: None,
             guests_missed: None,
+            filters_unmatched: Vec::new(),
             releases: false,
             warned_of_delay: false,
             datagrams: DatagramCounters::default(),
@@ -277,6 +289,7 @@ impl Daemon {
                         FromFabric::Limits(limits) => self.broker.handle_input(now, Input::Fabric(limits)),
                         FromFabric::Proposal(limits) => self.broker.handle_input(now, Input::Proposal(limits)),
                         FromFabric::Reach(reach) => self.broker.handle_input(now, Input::Reach(*reach)),
+                        FromFabric::Notice(notice) => self.take_notice(*notice),
                     }
                 }
                 message = self.tenants.message() => {
@@ -315,7 +328,8 @@ impl Daemon {
             Ok(message) => match message.rack_input() {
                 // Limits of the fabric broker arrive by the session, which verifies its
                 // certificate: every machine has the key here.
-                None | Some(Input::Fabric(_) | Input::Proposal(_)) => {
+                None
+                | Some(Input::Fabric(_) | Input::Proposal(_) | Input::EpochNotice(EpochNotice { from: None, .. })) => {
                     self.datagrams.misdirected += 1;
                     debug!("datagram from {from} ignored: it is from a fabric broker, or for one");
                 }
@@ -349,6 +363,9 @@ impl Daemon {
                 Output::ShutOut(notice) => self.broadcast(&notice.into()).await,
                 Output::ReportRack(report) => self.session.report(report, self.broker.leads_after()),
                 Output::ReplyRack(reply) => self.session.reply(reply),
+                Output::NotifyEpoch(notice) => self.notify(&notice).await,
+                Output::FabricEpoch(notice) => self.broadcast(&Message::FabricEpoch(notice)).await,
+                Output::StoreEpoch(epoch) => self.continue_in(epoch)?,
                 Output::SetLimits(mut limits) => {
                     let Some(host) = &mut self.host else { continue };
                     // Queues of the switches divide uplinks among tenants, and the controller limits those without one.
@@ -398,9 +415,14 @@ impl Daemon {
     }
 
     async fn broadcast(&mut self, message: &Message) {
+        self.send(message, None).await;
+    }
+
+    /// Sends a message to one machine of the rack, or to all others.
+    async fn send(&mut self, message: &Message, to: Option<MachineId>) {
         let RuntimeConfig { policy, peers, keys, .. } = &self.config.runtime_config;
         let datagram = weir_control::wire::encode(message, keys.signing());
-        for (machine, address) in peers {
+        for (machine, address) in peers.iter().filter(|(machine, _)| to.is_none_or(|to| to == *machine)) {
             if let Err(error) = self.socket.send_to(&datagram, address).await {
                 self.datagrams.unsent += 1;
                 let name = policy.network().machine(*machine).name();
@@ -456,8 +478,14 @@ impl Daemon {
                     warn!("packets of some interfaces do not belong to their service: {reason}");
                 }
                 self.guests_missed = missed;
+                let policy = &self.config.runtime_config.policy;
+                let unmatched = unmatched(policy, kernel.guests.as_ref(), kernel.cgroups.as_ref());
+                for new in unmatched.iter().filter(|line| !self.filters_unmatched.contains(line)) {
+                    info!("filters that match nothing: {new}");
+                }
+                self.filters_unmatched = unmatched;
             }
-            None => {}
+            None => self.filters_unmatched.clear(),
         }
         let left = self.host.as_ref().filter(|_| self.broker.is_resuming()).map(Host::limits);
         let credits = self.host.as_ref().and_then(Host::credits);
@@ -465,6 +493,7 @@ impl Daemon {
             left,
             credits: credits.map(|reading| report::status(&reading, &self.config.runtime_config.policy)),
             kernel: kernel.and_then(Result::ok).as_ref(),
+            filters_unmatched: &self.filters_unmatched,
             idle: self.host.is_none(),
             interface_absent: self.host.is_none() && self.not_enforced.is_none(),
             not_enforced: self.not_enforced.as_deref(),

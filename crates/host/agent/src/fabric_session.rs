@@ -5,7 +5,7 @@
 //! session.
 
 use tracing::warn;
-use weir_control::{RackBroker, RackReport, Reach};
+use weir_control::{EpochNotice, RackBroker, RackReport, Reach};
 use weir_fabric::{FromFabric, Session, SessionState};
 use weir_policy::Policy;
 use weir_status::{FabricLink, FabricSession as SessionStatus, SessionCounters, SessionState as Shown};
@@ -59,6 +59,13 @@ impl FabricSession {
                 session.report(report);
             }
             None => self.unsent += 1,
+        }
+    }
+
+    /// Hands over a notice of the fabric broker's epoch, whose limits came by a session.
+    pub(crate) fn notify(&mut self, notice: &EpochNotice) {
+        if let Some(session) = &self.session {
+            session.notify(notice);
         }
     }
 

@@ -35,7 +35,6 @@ use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 use weir_control::RuntimeLimit;
 use weir_datapath::{Classifier, SipKey};
-use weir_linux::SERVICES_MAX;
 use weir_linux::attachment::Attachment;
 use weir_linux::cgroups;
 use weir_linux::class::{QUEUE_TIME, Sending};
@@ -148,12 +147,8 @@ pub(crate) fn tag_values(policy: &Policy) -> u64 {
 /// The classifier and leaf services of an interface, or why this host cannot classify or enforce; the
 /// interface need not exist.
 fn classes_of(policy: &Policy, interface: &str) -> Result<(Classifier, Vec<ServiceId>), HostError> {
-    let services = policy.services();
-    let classifier = Classifier::of(policy, Some(interface))?;
-    let leaves: Vec<ServiceId> = services.leaves().map(|(id, _)| id).collect();
-    if leaves.len() > SERVICES_MAX as usize {
-        return Err(LoaderError::TooManyServices.into());
-    }
+    let classifier = weir_datapath::fits(policy, interface)?;
+    let leaves: Vec<ServiceId> = policy.services().leaves().map(|(id, _)| id).collect();
     if !classifier.cgroups().is_empty() {
         cgroups::check()?;
     }
@@ -673,12 +668,13 @@ fn configure(datapath: &mut InterfaceDatapath, host_context: &HostContext<'_>, p
     Ok(datapath.set_static_limits(&limits.collect::<Vec<_>>())?)
 }
 
-/// Sets the keys and sources of control traffic, and sends the first heartbeat.
+/// Sets the keys and sources of control traffic and the senders to fabric brokers, and sends the first heartbeat.
 fn trust(datapath: &mut InterfaceDatapath, host_context: &HostContext<'_>) -> Result<(), HostError> {
     let secrets = host_context.keys.all().iter().map(weir_control::wire::Key::feedback);
     let keys: Vec<FeedbackKey> =
         secrets.map(|secret| FeedbackKey { id: secret.number, key: SipKey::new(secret.bytes) }).collect();
     datapath.set_keys(&keys)?;
     datapath.set_control(&host_context.control)?;
+    datapath.set_fabric(host_context.fabric)?;
     Ok(datapath.heartbeat()?)
 }

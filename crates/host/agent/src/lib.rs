@@ -12,10 +12,12 @@
 //! | `credits` | the thread of services with credits: allocations, gates, datagrams |
 //! | `shaper_thread` | the thread that sets rates, reads the qdisc and checks that it is there |
 //! | `fabric_session` | the session with the fabric broker, if there is one |
+//! | `fabric_sockets` | the sockets of sessions, which the host lets through |
 //! | [`daemon`] | the loop: socket, timer, signals; reloads; interfaces that come and go |
 //! | [`runtime_config`] | the part of the configuration that a reload reads again |
 //! | [`key_file`] | the shared keys on disk |
 //! | `notify` | notifications for systemd |
+//! | `unmatched` | filters that match nothing on this host |
 //! | `status` | the agent's status for watchers: a file, and an HTTP address |
 //!
 //! Life: the host is changed only after policy, key, socket and state are in order. SIGHUP puts
@@ -29,12 +31,14 @@ mod credits;
 pub mod daemon;
 mod destination_limits;
 mod fabric_session;
+mod fabric_sockets;
 pub mod host;
 pub mod key_file;
 mod notify;
 pub mod runtime_config;
 mod shaper_thread;
 mod status;
+mod unmatched;
 
 pub use credits::{CreditReading, FirstPortReading, MessageCounters, PERIOD as CREDIT_PERIOD, SendingFlow};
 pub use daemon::{AgentConfig, AgentError, run};

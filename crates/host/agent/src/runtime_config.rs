@@ -29,4 +29,6 @@ pub trait Source {
     fn runtime_config(&self) -> Result<RuntimeConfig, String>;
     /// An epoch above all earlier ones, for a broker that begins anew (see `weir_fabric::state::epoch`).
     fn next_epoch(&self) -> io::Result<u64>;
+    /// Stores an epoch that is in force already, so that the next one is above it.
+    fn raise_epoch(&self, epoch: u64) -> io::Result<()>;
 }

@@ -42,6 +42,8 @@ pub(crate) struct Period<'a> {
     pub(crate) not_enforced: Option<&'a str>,
     /// Absent if they cannot be read.
     pub(crate) kernel: Option<&'a KernelReadings>,
+    /// The filters that match nothing on this host, by the last readings.
+    pub(crate) filters_unmatched: &'a [String],
     /// Absent if no service has credits.
     pub(crate) credits: Option<HostCredits>,
 }
@@ -149,6 +151,7 @@ impl StatusReporter {
         counters.rack_reports_unsent = period.session.unsent();
         status.fabric = period.session.status(period.broker);
         status.credits.clone_from(&period.credits);
+        status.filters_unmatched = period.filters_unmatched.to_vec();
         status.interface_absent = period.interface_absent;
         status.not_enforced = period.not_enforced.map(str::to_owned);
         if let Some(kernel) = period.kernel {

@@ -116,6 +116,7 @@ fn limits_of_guests_hold_in_both_directions() {
             keys: &keys,
             rule,
             control,
+            fabric: &Arc::default(),
             backend: None,
             tags: None,
             reserved: &[],

@@ -51,6 +51,10 @@ impl Source for Faulty {
     fn next_epoch(&self) -> io::Result<u64> {
         Ok(2)
     }
+
+    fn raise_epoch(&self, epoch: u64) -> io::Result<()> {
+        panic!("no machine sends notices of epoch {epoch}")
+    }
 }
 
 /// Runs an agent until its reload fails; returns its result, or nothing after a panic.
@@ -79,6 +83,7 @@ fn run(fault: Fault, keep: bool) -> Option<Result<(), AgentError>> {
         metrics: None,
         keep,
         fabric: None,
+        fabric_sockets: Arc::default(),
         tenants: None,
     };
     let done = AtomicBool::new(false);
@@ -215,6 +220,7 @@ fn limit_equal_to_the_static_policys_stays_for_the_next_agent() {
                 keys: &keys,
                 rule,
                 control,
+                fabric: &Arc::default(),
                 backend,
                 credit_period,
                 tags,

@@ -7,8 +7,8 @@
 use std::collections::BTreeMap;
 use std::fmt;
 use weir_credits::{ForwarderSettings, Period, PeriodRule};
-use weir_datapath::{Classifier, ClassifierError, CreditPort, CreditPortSettings};
-use weir_linux::{SERVICES_MAX, service_number};
+use weir_datapath::{Classifier, CreditPort, CreditPortSettings, Unenforceable, fits, fits_forwarders};
+use weir_linux::service_number;
 use weir_policy::{Match, Obstacle, Policy};
 use weir_units::{Bandwidth, Bytes, Duration};
 
@@ -51,12 +51,9 @@ pub enum PlanError {
     /// Two services have one number.
     #[error("services `{0}` and `{1}` have the same number in messages: rename one")]
     Numbers(String, String),
-    /// More services than a table has.
-    #[error("the policy has more than {SERVICES_MAX} services")]
-    TooMany,
-    /// The filters.
+    /// More services or filters than the tables have.
     #[error("{0}")]
-    Classifier(#[from] ClassifierError),
+    Unenforceable(#[from] Unenforceable),
 }
 
 impl PlanError {
@@ -68,8 +65,8 @@ impl PlanError {
             Self::NoPeriod => Some("write `switches: { buffer: 2MB }` or `credits: { period-max: 5ms }`"),
             Self::Periods { .. } => Some("write a shorter one with --period"),
             Self::Host { .. } => Some("use protocols, ports, addresses, dscp or vni"),
-            Self::Classifier(error) => Some(error.hint()),
-            Self::Numbers(..) | Self::TooMany => None,
+            Self::Unenforceable(error) => Some(error.hint()),
+            Self::Numbers(..) => None,
         }
     }
 }
@@ -113,6 +110,7 @@ impl Plan {
             return Err(PlanError::Periods { least, most });
         }
         check_filters(&policy)?;
+        fits_forwarders(&policy)?;
         let numbers = numbers(&policy)?;
         let obstacles = credits.obstacles.iter().map(|obstacle| described(*obstacle).to_owned()).collect();
         let micros = |time: Duration| Period::from_micros(u32::try_from(time.nanos() / 1_000).unwrap_or(u32::MAX));
@@ -136,7 +134,7 @@ impl Plan {
 
     /// The rules of the port of an interface whose link has this rate.
     pub fn port(&self, interface: &str, link: Bandwidth) -> Result<PortRules, PlanError> {
-        let classifier = Classifier::of(&self.policy, Some(interface))?;
+        let classifier = fits(&self.policy, interface)?;
         let paths = self.policy.services().iter().map(|(_, service)| service.path().to_owned());
         let services = self.numbers.iter().copied().zip(paths).filter(|(number, _)| *number != 0).collect();
         let (rate, lossless) = (self.rate(link), self.obstacles.is_empty());
@@ -216,7 +214,7 @@ fn numbers(policy: &Policy) -> Result<Vec<u32>, PlanError> {
         }
         numbers.push(number);
     }
-    if numbers.len() > SERVICES_MAX as usize { Err(PlanError::TooMany) } else { Ok(numbers) }
+    Ok(numbers)
 }
 
 #[cfg(test)]

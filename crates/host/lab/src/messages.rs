@@ -132,7 +132,7 @@ impl Messages {
             let ready = all.prepare_group(network, scenario, (index, group), taken, &mut own)?;
             all.idle.push(ready);
             let transport = group.transport.protocol().to_owned();
-            all.groups.push(Group { name: group.name.clone(), transport, flows_per_coflow: None });
+            all.groups.push(Group { name: group.name.clone(), transport });
         }
         Ok(all)
     }

@@ -24,6 +24,7 @@
 //! | [`tc`], [`netlink`] | existing qdiscs; messages to the kernel |
 //! | [`cgroups`] | control groups of filters, followed while they come and go |
 //! | [`guests`] | interfaces of virtual machines and containers, by which filters select |
+//! | [`fabric_sockets`] | sockets that may connect to fabric brokers; tenants' may not |
 //! | [`interface`] | index, MTU, offloads |
 //! | [`netns`] | namespaces for the lab |
 //! | [`requirements`] | missing requirements of the host and their remedies |
@@ -44,6 +45,7 @@ pub mod destinations;
 pub mod dropped;
 mod edt_probe;
 pub mod edt_shaper;
+pub mod fabric_sockets;
 pub mod forwarder;
 pub mod fq;
 pub mod guests;

@@ -16,6 +16,7 @@
 
 use crate::attachment::{Attachment, add_clsact, attach_all, has_filters, lacks_tcx, remove_filters};
 use crate::cgroups::{CgroupError, CgroupFilters, sockets_are_readable};
+use crate::fabric_sockets::FabricSockets;
 use crate::guests::{GuestError, GuestFilters, marks};
 use crate::interface::{Interface, InterfaceError};
 use crate::maps::{CgroupMaps, DestinationMaps, GuestMaps, Maps, are_whole, clsact_is_ours, is_paced, segments_before};
@@ -32,6 +33,7 @@ use aya::{Ebpf, EbpfError, EbpfLoader};
 use std::fmt;
 use std::fs::File;
 use std::io;
+use std::sync::Arc;
 use std::time::Duration;
 use weir_datapath::abi::{Config, DESTINATIONS_MAX, MAPS, SERVICES_MAX, TICK_MIN, VERSION};
 use weir_units::{Direction, ServiceId};
@@ -141,6 +143,8 @@ pub struct InterfaceDatapath {
     pub(crate) marks: Marks,
     pub(crate) cgroups: CgroupFilters,
     pub(crate) guests: GuestFilters,
+    /// The sockets that may connect to fabric brokers, once they are set.
+    pub(crate) fabric: Option<Arc<FabricSockets>>,
     /// The namespace of the interface.
     pub(crate) namespace: File,
     pub(crate) interface: Interface,
@@ -227,6 +231,7 @@ impl InterfaceDatapath {
         let mut datapath = Self {
             cgroups,
             guests,
+            fabric: None,
             object,
             paces,
             pins,

@@ -12,12 +12,14 @@ use std::mem::offset_of;
 use std::os::fd::{AsFd, AsRawFd};
 use weir_datapath::abi::{
     Address, Cgroup, Config, Counting, Counts, CpuBatch, CreditPair, CreditQueue, DestinationEntry, DestinationKey,
-    ForwarderCounts, Guest, GuestAddress, GuestPaths, Interface, InterfaceEgress, Key, LevelRules, LevelState, MAPS,
-    Meter, Pacing, Peer, Receiver, Sending, Service, ServiceEgress, State, Table, VERSION,
+    FabricEnd, ForwarderCounts, Guest, GuestAddress, GuestPaths, Interface, InterfaceEgress, Key, LevelRules,
+    LevelState, MAPS, Meter, Pacing, Peer, Receiver, Sending, Service, ServiceEgress, State, Table, VERSION,
 };
 
 /// The map of the configuration. Agents of other versions find it by this name.
 const CONFIG: &str = "weir_config";
+/// The map of the sockets that may connect to fabric brokers, the same.
+pub(crate) const FABRIC_SOCKETS: &str = "weir_fabric_sockets";
 
 /// A key or value of a map: integers without padding.
 #[doc(hidden)]
@@ -204,6 +206,15 @@ maps! {
         receivers: Values<Receiver> = "weir_receivers",
         states: Values<State> = "weir_states",
         peers: Entries<Address, Peer> = "weir_peers",
+    }
+    /// The addresses of fabric brokers, which the threads of sessions write, with the configuration's field for them.
+    FabricMaps {
+        config: Values<Config> = CONFIG,
+        ends: Entries<FabricEnd, u32> = "weir_fabric_ends",
+    }
+    /// The sockets that may connect to fabric brokers, which are found in any version of the maps.
+    FabricSocketMaps {
+        sockets: Entries<u64, u32> = FABRIC_SOCKETS,
     }
     /// Control groups, which a thread of their own writes.
     CgroupMaps {

@@ -176,6 +176,12 @@ impl Pins {
         Ok(there)
     }
 
+    /// The pins of all interfaces of agents, of any version, in the network namespace of this inode.
+    pub(crate) fn of_namespace(inode: u64) -> Vec<Self> {
+        let is_there = |name: &str| interface_in(name).is_some_and(|(namespace, _)| namespace == inode);
+        directories().into_iter().filter(|(name, _)| is_there(name)).map(|(_, directory)| Self { directory }).collect()
+    }
+
     /// The directories of the same interface under other versions of the maps.
     pub(crate) fn of_other_versions(&self) -> Vec<Self> {
         let own = self.directory.file_name().and_then(|name| name.to_str()).unwrap_or_default();

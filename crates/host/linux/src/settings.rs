@@ -284,10 +284,6 @@ impl InterfaceDatapath {
     pub fn service(&self, slot: u32) -> Option<ServiceId> {
         self.slots.service(slot)
     }
-
-    pub(crate) fn write_config(&mut self) -> Result<(), LoaderError> {
-        Ok(self.maps.config.set(0, self.config)?)
-    }
 }
 
 /// The interval between two ticks where the shortest interval of a meter is this, in nanoseconds.

@@ -3,13 +3,15 @@
 
 mod common;
 
-use common::frames::{KEY, Message, address, control, ecn, ecn_marker_bits, ethernet, tcp, with_marker};
+use common::frames::{KEY, Message, address, control, ecn, ecn_marker_bits, ethernet, tcp, udp, with_marker};
 use common::{Cable, interface, later, pause, quick, skipped};
-use std::net::{SocketAddr, UdpSocket};
+use std::net::{SocketAddr, TcpListener, TcpStream, UdpSocket};
+use std::sync::Arc;
 use std::time::Instant;
 use weir_datapath::{Classifier, FEEDBACK_BYTES, SipKey};
 use weir_linux::class::Sending;
 use weir_linux::destinations::Destinations;
+use weir_linux::fabric_sockets::FabricSockets;
 use weir_linux::htb_shaper::HtbShaper;
 use weir_linux::loader::InterfaceDatapath;
 use weir_linux::settings::{Classes, ControlSettings, FeedbackKey};
@@ -517,4 +519,121 @@ fn packets_for_other_hosts_trigger_no_feedback() {
         assert!(arrive(datapath, guest, 9) > 0, "a guest's");
         assert_eq!(arrive(datapath, guest, 8), 0, "still another's");
     });
+}
+
+/// Test runs have no socket of an agent: TCP to the broker's address and port is dropped, TCP to its address without
+/// ports as well, and nothing else.
+#[test]
+fn tcp_of_other_sockets_to_a_fabric_broker_is_dropped() {
+    if skipped() {
+        return;
+    }
+    with_host("n12", "10Gb/s", |_, datapath| {
+        let mut sends = |frame: &[u8]| datapath.passed(Direction::Tx, frame).expect("a test run").is_some();
+        let to = |last: u8, port: u16, ipv6: bool| {
+            tcp(ethernet(ipv6, false), address(1, ipv6), address(last, ipv6), port, 10, 0)
+        };
+        let cut = |last: u8| to(last, 30_567, false)[..14 + 20 + 8].to_vec();
+        let later_fragment = |last: u8| {
+            let mut frame = to(last, 30_567, false);
+            frame[21] = 1;
+            frame
+        };
+        let datagram = |port: u16| udp(ethernet(false, false), address(1, false), address(9, false), (40_000, port));
+        let of_broker = [to(9, 30_567, false), to(9, 30_567, true), cut(9), later_fragment(9)];
+        let others = [
+            to(9, 30_566, false),
+            to(9, 30_567 + 64, false),
+            to(9, 64, true),
+            to(8, 30_567, false),
+            to(8, 30_567, true),
+            cut(8),
+            later_fragment(8),
+            datagram(30_567),
+        ];
+        let all = |sends: &mut dyn FnMut(&[u8]) -> bool, frames: &[Vec<u8>]| -> Vec<bool> {
+            frames.iter().map(|frame| sends(frame)).collect()
+        };
+        assert_eq!(all(&mut sends, &of_broker), [true; 4], "no broker is known");
+        assert_eq!(all(&mut sends, &others), [true; 8], "no broker is known");
+        let fabric = Arc::new(FabricSockets::default());
+        datapath.set_fabric(&fabric).expect("set");
+        let brokers = [false, true].map(|ipv6| SocketAddr::new(address(9, ipv6), 30_567));
+        fabric.set_broker("broker", &brokers).expect("set");
+        let mut sends = |frame: &[u8]| datapath.passed(Direction::Tx, frame).expect("a test run").is_some();
+        assert_eq!(all(&mut sends, &of_broker), [false; 4]);
+        assert_eq!(all(&mut sends, &others), [true; 8]);
+        assert!(!sends(&datagram(30_565)), "UDP to the control port is dropped as before");
+        // Another setting keeps the brokers, and they can go.
+        datapath.set_keys(&[FeedbackKey { id: 7, key: SipKey::new(KEY) }]).expect("keys");
+        let mut sends = |frame: &[u8]| datapath.passed(Direction::Tx, frame).expect("a test run").is_some();
+        assert_eq!(all(&mut sends, &of_broker), [false; 4]);
+        fabric.set_broker("broker", &[]).expect("set");
+        assert_eq!(all(&mut sends, &of_broker), [true; 4]);
+        assert_eq!(datapath.counts().expect("counters").spoofed, 9);
+    });
+}
+
+#[test]
+fn agents_sockets_connect_to_a_fabric_broker_and_no_others_do() {
+    if skipped() {
+        return;
+    }
+    let cable = Cable::new("n13");
+    let listen = |port: u16| cable.b.run(|| TcpListener::bind(("10.77.0.2", port))).expect("enter").expect("a port");
+    let listeners = [30_567, 30_568].map(listen);
+    let [broker, other] = listeners.each_ref().map(|listener| listener.local_addr().expect("an address"));
+    let patience = std::time::Duration::from_secs(5);
+    let connects = |to: SocketAddr| TcpStream::connect_timeout(&to, patience).is_ok();
+    // What passes takes a millisecond.
+    let is_refused = || TcpStream::connect_timeout(&broker, patience / 20).is_err();
+    let inside = || {
+        let socket = UdpSocket::bind(SocketAddr::new(address(1, false), 30_565)).expect("a socket");
+        let fabric = Arc::new(FabricSockets::default());
+        let new = || socket2::Socket::new(socket2::Domain::IPV4, socket2::Type::STREAM, None).expect("a socket");
+        let connects_with = |fabric: &FabricSockets| {
+            let socket = new();
+            let cookie = fabric.open(&socket).expect("written");
+            let connected = socket.connect_timeout(&broker.into(), patience).is_ok();
+            drop(socket);
+            fabric.close(cookie);
+            connected
+        };
+        // A connection from before there are programs, as of a session that starts first.
+        let early = new();
+        fabric.open(&early).expect("no interface");
+        early.connect_timeout(&broker.into(), patience).expect("connected");
+        let tenant = TcpStream::connect_timeout(&broker, patience).expect("nothing keeps it from the tenant yet");
+        fabric.set_broker("broker", &[broker]).expect("no interface");
+        let (_, mut datapath) = attach(&socket, "10Gb/s", "");
+        datapath.set_fabric(&fabric).expect("set");
+        assert!(is_refused() && connects(other));
+        assert!(connects_with(&fabric));
+        // The session of an agent that has another interface.
+        assert!(connects_with(&FabricSockets::default()));
+        let delivers = |mut stream: &TcpStream| {
+            use std::io::Write;
+            stream.write_all(b"x").expect("the buffer has room");
+            let unsent = || {
+                let mut unsent: libc::c_int = 0;
+                // SAFETY: the kernel writes one number.
+                let read =
+                    unsafe { libc::ioctl(std::os::fd::AsRawFd::as_raw_fd(stream), libc::TIOCOUTQ, &raw mut unsent) };
+                assert_eq!(read, 0);
+                unsent
+            };
+            (0..50).any(|_| later(unsent() == 0))
+        };
+        assert!(delivers(&early.into()), "a session from before goes on");
+        assert!(!delivers(&tenant), "a tenant's connection from before does not");
+        // Entries of agents that ended fill the map, which has 64.
+        let many: Vec<_> = (0..80).map(|_| new()).collect();
+        for socket in &many {
+            FabricSockets::default().open(socket).expect("written");
+        }
+        assert!(connects_with(&fabric) && is_refused());
+        datapath.remove().expect("removed");
+        assert!(connects(broker));
+    };
+    cable.a.run(inside).expect("enter");
 }

@@ -177,17 +177,18 @@ impl Checker<'_> {
             check(node, shape, &mut problems);
             problems.count() == 0
         };
-        let (number, text) = (parts.join("."), parts.join(","));
-        let meant = if accepted(&list) {
-            Some(format!("[{}]", parts.join(", ")))
-        } else if parts.len() == 2 && accepted(&scalar(&number)) {
-            Some(number)
-        } else {
-            accepted(&scalar(&text)).then(|| format!("\"{text}\""))
-        };
         let cause = "a comma in braces ends a value";
-        match meant {
-            Some(text) => {
+        if accepted(&list) {
+            let list = format!("[{}]", parts.join(", "));
+            let hint = format!("did you mean {}?", quote(&list));
+            return self.problems.error_with_fix(span, cause, hint, (span, list));
+        }
+        let text = parts.join(",");
+        let readings = number_in(shape).and_then(|scalar| scalar.check(&text).err());
+        match readings.filter(|refusal| !refusal.instead.is_empty()) {
+            Some(refusal) => self.refuse(span, Refusal::instead(cause, refusal.instead, "")),
+            None if accepted(&scalar(&text)) => {
+                let text = format!("\"{text}\"");
                 self.problems.error_with_fix(span, cause, format!("did you mean {}?", quote(&text)), (span, text));
             }
             None => self.problems.error(span, cause, "write one value without a comma"),
@@ -356,9 +357,19 @@ impl Checker<'_> {
     }
 }
 
-/// Whether a text has only letters and digits, and marks that mean nothing in a YAML list.
+/// Whether a text has only letters, digits and blanks, and marks that mean nothing in a YAML list.
 fn is_plain(text: &str) -> bool {
-    !text.is_empty() && text.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, '.' | '_' | '/' | '%' | '-'))
+    let plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, ' ' | '.' | '_' | '/' | '%' | '-');
+    !text.is_empty() && text.chars().all(plain)
+}
+
+/// The kind of a value that is written as a scalar.
+fn number_in(shape: &Shape) -> Option<&'static Scalar> {
+    match shape {
+        Shape::Scalar(scalar) => Some(scalar),
+        Shape::OneOf(shapes) => shapes.iter().find_map(number_in),
+        _ => None,
+    }
 }
 
 fn fits(shape: &Shape, node: &Node) -> bool {

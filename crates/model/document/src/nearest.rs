@@ -15,17 +15,36 @@ pub fn nearest<'a>(word: &str, known: impl IntoIterator<Item = &'a str>) -> Opti
     if word.len() > LONGEST {
         return None;
     }
-    let lower = word.to_lowercase();
+    let (lower, number) = (word.to_lowercase(), without_zeros(word));
     known
         .into_iter()
         .filter(|candidate| candidate.len() <= LONGEST && candidate.len().abs_diff(word.len()) <= 4)
-        .map(|candidate| (strsim::damerau_levenshtein(&lower, &candidate.to_lowercase()), candidate))
+        .map(|candidate| match without_zeros(candidate) == number {
+            // `h04` is `h4`, not `h0`, which is one letter away as well.
+            true if candidate != word => (0, candidate),
+            _ => (strsim::damerau_levenshtein(&lower, &candidate.to_lowercase()), candidate),
+        })
         .filter(|(distance, candidate)| {
             let letters = candidate.chars().count();
             *distance * 3 <= letters.max(3) && *distance < letters
         })
         .min_by_key(|(distance, _)| *distance)
         .map(|(_, candidate)| candidate)
+}
+
+/// A word without the leading zeros of its numbers.
+fn without_zeros(word: &str) -> String {
+    let mut number = false;
+    let mut letters = word.chars().peekable();
+    let mut out = String::with_capacity(word.len());
+    while let Some(letter) = letters.next() {
+        let leads = letter == '0' && !number && letters.peek().is_some_and(char::is_ascii_digit);
+        if !leads {
+            out.push(letter);
+            number = letter.is_ascii_digit();
+        }
+    }
+    out
 }
 
 /// [`nearest`] with a bound on all work done for one document.
@@ -72,5 +91,10 @@ mod tests {
         assert_eq!(nearest("rate", keys), None);
         assert_eq!(nearest("", keys), None);
         assert_eq!(nearest("9", ["1", "2"]), None, "nothing of the word is left");
+        let hosts = ["h0", "h1", "h4", "h40"];
+        assert_eq!(
+            ["h04", "h01", "h040", "h5"].map(|word| nearest(word, hosts)),
+            [Some("h4"), Some("h1"), Some("h40"), Some("h0")]
+        );
     }
 }

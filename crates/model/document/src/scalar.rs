@@ -157,12 +157,26 @@ impl Scalar {
     pub fn check(&self, text: &str) -> Result<(), Refusal> {
         self.accept(text).map_err(|mut refusal| {
             let suggested = refusal.instead.len();
+            if suggested == 0 {
+                refusal.instead = self.readings_of_commas(text);
+                if let Some(question) = did_you_mean(&refusal.instead) {
+                    refusal.hint = question;
+                }
+                return refusal;
+            }
             refusal.instead.retain(|text| self.accept(text).is_ok());
             if refusal.instead.len() < suggested {
                 refusal.hint = did_you_mean(&refusal.instead).unwrap_or_else(|| self.hint());
             }
             refusal
         })
+    }
+    /// The accepted texts that a number with commas may stand for.
+    fn readings_of_commas(&self, text: &str) -> Vec<String> {
+        match self {
+            Self::Text { .. } | Self::Words { .. } => Vec::new(),
+            _ => digits::comma_readings(text).into_iter().filter(|reading| self.accept(reading).is_ok()).collect(),
+        }
     }
     fn accept(&self, text: &str) -> Result<(), Refusal> {
         match *self {

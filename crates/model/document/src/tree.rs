@@ -215,7 +215,11 @@ impl<'a> Builder<'a> {
 
     fn run(&mut self) -> Option<Node> {
         let ahead = Cell::new(0);
-        let mut parser = Parser::new_from_iter(MeteredText { chars: self.source.text().chars(), ahead: &ahead });
+        let mut parser = Parser::new_from_iter(MeteredText {
+            chars: self.source.text().chars(),
+            ahead: &ahead,
+            quotes: self.is_json.then(Quotes::default),
+        });
         let mut root = None;
         while let Some(event) = parser.next_event() {
             if ahead.replace(0) >= MAX_AHEAD {
@@ -228,10 +232,13 @@ impl<'a> Builder<'a> {
                 Ok((event, span)) => (event, self.offsets.span(span.start, span.end)),
                 Err(error) => {
                     let at = self.offsets.byte(error.marker());
-                    if !self.is_json && (error.info().contains("tab") || error.info().ends_with("YAML whitespace")) {
-                        let span = tab_near(self.source.text(), at as usize);
-                        let cause = "a tab stands here, and YAML allows it only inside text";
-                        self.problems.error(span, cause, "write spaces");
+                    let reported = error.info().contains("tab") || error.info().ends_with("YAML whitespace");
+                    let tab = match reported {
+                        true => Some(tab_near(self.source.text(), at as usize)),
+                        false => tab_of_indentation(self.source.text(), at as usize),
+                    };
+                    if let Some(span) = tab.filter(|_| !self.is_json) {
+                        self.problems.error(span, "a tab is not read here", "write spaces");
                         return None;
                     }
                     if error.info() == "recursion limit exceeded" {
@@ -429,6 +436,17 @@ fn tab_near(text: &str, at: usize) -> Span {
     Span::new(tab as u32, (tab + 1).min(text.len()) as u32)
 }
 
+/// The tab in the indentation of the line of byte `at`, or of the line before it.
+fn tab_of_indentation(text: &str, at: usize) -> Option<Span> {
+    let start_of_line = |end: usize| text[..end].rfind('\n').map_or(0, |end| end + 1);
+    let start = start_of_line(text.floor_char_boundary(at));
+    [start, start_of_line(start.saturating_sub(1))].into_iter().find_map(|start| {
+        let indentation = text[start..].len() - text[start..].trim_start_matches([' ', '\t']).len();
+        let tab = start + text[start..start + indentation].find('\t')?;
+        Some(Span::new(tab as u32, tab as u32 + 1))
+    })
+}
+
 /// A key must be a word and occur only once. `Err` when its value is to be dropped.
 fn accept_key(
     node: Node,
@@ -471,6 +489,29 @@ fn accept_key(
 struct MeteredText<'a> {
     chars: Chars<'a>,
     ahead: &'a Cell<usize>,
+    /// For JSON, which has tabs between its tokens (RFC 8259 section 2) where YAML has none.
+    quotes: Option<Quotes>,
+}
+
+/// The position of a character of JSON: inside of a string, and behind a backslash.
+#[derive(Debug, Clone, Copy, Default)]
+struct Quotes {
+    inside: bool,
+    escaped: bool,
+}
+
+impl Quotes {
+    /// The character that YAML reads as JSON reads `c`.
+    fn in_yaml(&mut self, c: char) -> char {
+        let between = !self.inside;
+        match c {
+            _ if std::mem::take(&mut self.escaped) => {}
+            '"' => self.inside = !self.inside,
+            '\\' => self.escaped = self.inside,
+            _ => {}
+        }
+        if between && c == '\t' { ' ' } else { c }
+    }
 }
 
 impl Iterator for MeteredText<'_> {
@@ -480,7 +521,8 @@ impl Iterator for MeteredText<'_> {
             return None;
         }
         self.ahead.set(self.ahead.get() + 1);
-        self.chars.next()
+        let c = self.chars.next()?;
+        Some(self.quotes.as_mut().map_or(c, |quotes| quotes.in_yaml(c)))
     }
 }
 

@@ -189,6 +189,7 @@ fn refused_yaml() {
         "# c\nspeed: \t 1Gb/s\nboxes:\n\tx: { speed: 1Gb/s }\n",
         "speed: 1Gb/s\nnames:\n-\t- x\n",
         "speed: a\tb\n\tnames: x\n",
+        "boxes:\n  x:\n  \t speed: 1Gb/s\n",
         "speed: \"1\tGb/s\"]\n",
         "speed: 1Gb/s\0\n",
         "speed: 1Gb/s\rnames: x\n",
@@ -200,6 +201,20 @@ fn refused_yaml() {
     insta::assert_snapshot!(all);
 }
 
+/// Tabs part the tokens of JSON (RFC 8259 section 2), and are no part of its strings.
+#[test]
+fn tabs_of_json_are_read() {
+    let parse = |text: &str| {
+        let source = Source::from_text("doc.json", text);
+        let mut problems = Problems::new(&source);
+        let root = tree::parse(&source, &mut problems);
+        problems.finish(root).map(|(root, _)| validator::to_json(&root.expect("no error, so a tree")))
+    };
+    let spaces = parse("{\n \"speed\": \"a \\\" b\",\n \"names\": [ \"x\" ]\n}\n").expect("JSON");
+    let tabs = parse("{\n\t\"speed\":\t\"a \\\" b\",\n\t\"names\":\t[\t\"x\"\t]\n}\n").expect("JSON with tabs");
+    assert_eq!(spaces, tabs);
+}
+
 /// Each correction, put into the text, is accepted.
 #[test]
 fn corrections_are_accepted() {
@@ -209,6 +224,8 @@ fn corrections_are_accepted() {
         "speed: 07Gb/s\n",
         "speed: '10 Gbit/s'\n",
         "{ speed: 1,5Gb/s, names: [a] }\n",
+        "{ speed: 1,5 Gb/s }\n",
+        "{ speed: 1,000,000kb/s }\n",
         "{ speed: 1Gb/s, names: 80,443, boxes: { b: { speed: 10Mbps } } }\n",
         "{ names: 80, 443,7000-7099, speed: 1Gb/s }\n",
     ] {
@@ -226,6 +243,8 @@ fn corrections_are_accepted() {
         "speed: 10mbps\n",
         "{ speed: 1,5, names: a }\n",
         "{ speed: 1,2,5Gb/s }\n",
+        "{ speed: 1,500Mb/s }\n",
+        "speed: 1,500Mb/s\n",
         "speed: 1Gb/s\nboxes:\n  443:\n",
         "speed: 00Gb/s\n",
         "speed: 1Gb/s\nspeeed: 1Gb/s\n",

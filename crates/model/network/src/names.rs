@@ -177,6 +177,13 @@ impl Numbers<'_> {
     fn read(&self) -> Result<(u64, u64, usize), Refusal> {
         let Self { text, before, inside, suffix } = self;
         let Some((first, last)) = inside.split_once('-') else {
+            let ends = ["..", ":", "–"].into_iter().find_map(|between| inside.split_once(between));
+            if let Some((first, last)) = ends {
+                let meant = format!("{before}[{}-{}]{suffix}", first.trim(), last.trim());
+                let meant = Some(meant).filter(|meant| check_range(meant).is_ok());
+                let more = "a range has both ends, as `m[1-10]`";
+                return Err(Refusal::instead(format!("{} is not a range", quote(text)), meant, more));
+            }
             let one = format!("{before}{inside}{suffix}");
             return Err(match check_range(&one) {
                 Ok(()) if !inside.is_empty() => Refusal::new(
@@ -302,6 +309,8 @@ mod tests {
             ("c[2-1]", "did you mean `c[1-2]`?"),
             ("c[03-1]x[1-2]", "did you mean `c[1-3]x[1-2]` or `c[01-03]x[1-2]`?"),
             ("a[1-2]c[2-1]", "did you mean `a[1-2]c[1-2]`?"),
+            ("m[1..3]", "did you mean `m[1-3]`? a range has both ends, as `m[1-10]`"),
+            ("m[1:3]", "did you mean `m[1-3]`? a range has both ends, as `m[1-10]`"),
             ("a[1-2]c[3]", "write `a[1-2]c3` for the one, or both ends of a range as `m[1-10]`"),
             ("-c[2-1]", "write the smaller number first"),
         ] {

@@ -114,6 +114,13 @@ impl CgroupGlob {
         self.parts().zip(other.parts()).all(|(a, b)| glob::overlap(a, b))
     }
 
+    /// Whether all groups that another glob includes are included. `false` for some pairs of which they are; see
+    /// [`glob::covers`].
+    pub(crate) fn covers(&self, other: &Self) -> bool {
+        let mut others = other.parts();
+        self.parts().all(|part| others.next().is_some_and(|other| glob::covers(part, other)))
+    }
+
     /// The groups that two overlapping globs have in common, for a message: of each part the one without wildcards, or
     /// the longer one.
     pub(crate) fn common(&self, other: &Self) -> Self {

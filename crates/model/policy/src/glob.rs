@@ -10,6 +10,18 @@
 
 /// Whether `name` is matched by a glob.
 pub fn matches(glob: &str, name: &str) -> bool {
+    matches_by(glob, name, |letter, of_name| letter == '?' || letter == of_name)
+}
+
+/// Whether all names that `narrow` matches are matched by `wide`. `false` for some pairs of which they are, such as
+/// `?*` and `*?`.
+pub(crate) fn covers(wide: &str, narrow: &str) -> bool {
+    // As if `narrow` were a name: only a star stands for one of its stars, and no letter for its `?`.
+    matches_by(wide, narrow, |letter, of_narrow| of_narrow != '*' && (letter == '?' || letter == of_narrow))
+}
+
+/// [`matches`] where `fits` decides for each letter of the glob, stars aside, and each letter of the name.
+fn matches_by(glob: &str, name: &str, fits: impl Fn(char, char) -> bool) -> bool {
     let (glob, name): (Vec<char>, Vec<char>) = (glob.chars().collect(), name.chars().collect());
     let (mut g, mut n) = (0, 0);
     // The last star and the length it matches: backtracking to it suffices, since a later star only helps.
@@ -18,7 +30,7 @@ pub fn matches(glob: &str, name: &str) -> bool {
         if g < glob.len() && glob[g] == '*' {
             star = Some((g, n));
             g += 1;
-        } else if g < glob.len() && (glob[g] == '?' || glob[g] == name[n]) {
+        } else if g < glob.len() && fits(glob[g], name[n]) {
             (g, n) = (g + 1, n + 1);
         } else if let Some((at, taken)) = star {
             star = Some((at, taken + 1));
@@ -104,6 +116,24 @@ mod tests {
     }
 
     #[test]
+    fn wider_globs_cover_narrower_ones() {
+        for (wide, narrow, expected) in [
+            ("tap*", "tap3", true),
+            ("tap*", "tap?", true),
+            ("tap?", "tap*", false),
+            ("tap?", "tap?", true),
+            ("tap3", "tap?", false),
+            ("*", "a*b", true),
+            ("*b", "a*b", true),
+            ("a*", "*b", false),
+            ("tap*", "eth0", false),
+            ("?*", "*", false),
+        ] {
+            assert_eq!(covers(wide, narrow), expected, "{wide} {narrow}");
+        }
+    }
+
+    #[test]
     fn globs() {
         for (a, b, expected) in [
             ("tap*", "*0", true),
@@ -147,6 +177,14 @@ mod tests {
         fn overlap_is_a_common_name(a in "[ab*?]{0,3}", b in "[ab*?]{0,2}") {
             let common = names().iter().any(|name| matches(&a, name) && matches(&b, name));
             prop_assert_eq!(overlap(&a, &b), common);
+        }
+
+        #[test]
+        fn covered_names_match(a in "[ab*?]{0,3}", b in "[ab*?]{0,3}") {
+            if covers(&a, &b) {
+                let outside = names().into_iter().find(|name| matches(&b, name) && !matches(&a, name));
+                prop_assert_eq!(outside, None);
+            }
         }
     }
 }

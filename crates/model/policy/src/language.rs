@@ -4,8 +4,10 @@
 //! that span several positions (a machine in two racks, minima that do not fit) are checked by
 //! `read`, `admission` and `overlap`.
 
+use crate::dscp::DSCP;
 use crate::filter_syntax as syntax;
-use weir_document::scalar::{MAX_WEIGHT, Refusal, Scalar};
+use crate::model::Protocol;
+use weir_document::scalar::{MAX_WEIGHT, Refusal, Scalar, named};
 use weir_document::shape::{Key, List, Map, Record, Shape};
 use weir_network::language::NETWORK;
 pub(crate) use weir_network::language::YES_NO;
@@ -62,6 +64,8 @@ pub const MAX_FACTOR: u32 = 1_000_000;
 pub const MAX_SEGMENTS: u32 = 65_535;
 /// The largest socket priority that a filter can name (`SO_PRIORITY`): larger values are handles of classes in Linux.
 pub const MAX_PRIORITY: u32 = 65_535;
+/// The largest network identifier: it has 24 bits (RFC 7348 section 5, RFC 8926 section 3.4).
+pub const MAX_VNI: u32 = (1 << 24) - 1;
 pub(crate) const LEVEL_KEYWORDS: &[&str] = &["auto", "guaranteed", "1", "2", "3", "4", "5", "6"];
 static LEVEL: Scalar = Scalar::Words { what: "a level", words: LEVEL_KEYWORDS };
 pub(crate) const EPOCH_KEYWORDS: &[&str] = &["regulated", "windowed"];
@@ -71,7 +75,6 @@ static LOAD: Scalar =
 static FACTOR: Scalar = Scalar::Integer { what: "a factor", min: 1, max: MAX_FACTOR as i128 };
 static SEGMENTS: Scalar = Scalar::Integer { what: "a number of segments", min: 1, max: MAX_SEGMENTS as i128 };
 static BOOLEAN: Scalar = Scalar::Words { what: "a yes or no", words: YES_NO };
-static DSCP: Scalar = Scalar::Integer { what: "a DSCP value", min: 0, max: 63 };
 static ORDER: Scalar = Scalar::Integer { what: "an order", min: i32::MIN as i128, max: i32::MAX as i128 };
 static VMS: Scalar = Scalar::Integer { what: "a number of virtual machines", min: 1, max: MAX_TENANT_VMS as i128 };
 
@@ -284,6 +287,14 @@ static ONE_SHARE: Record = Record {
     keys: share_keys![],
 };
 
+static PROTOCOL: Scalar = Scalar::Named { what: "a protocol", min: 0, max: u8::MAX as i128, names: Protocol::NAMES };
+static PORTS: Scalar = Scalar::Checked {
+    what: "a port or a range of ports",
+    check: syntax::check_ports,
+    pattern: r"^[1-9][0-9]{0,4}( *- *[1-9][0-9]{0,4})?( *, *[1-9][0-9]{0,4}( *- *[1-9][0-9]{0,4})?)*$",
+    example: "7000-7099",
+};
+static PORT_LIST: List = List { what: "a list of ports", item: Shape::Scalar(&PORTS), min: 1 };
 static PRIORITY: Scalar = Scalar::Integer { what: "a socket priority", min: 0, max: MAX_PRIORITY as i128 };
 static FILTERS: List = List { what: "a list of filters", item: Shape::Record(&FILTER), min: 1 };
 static FILTER: Record = Record {
@@ -293,32 +304,22 @@ static FILTER: Record = Record {
     keys: &[
         Key::optional(
             "protocol",
-            Shape::Scalar(&Scalar::Checked {
-                what: "a protocol",
-                check: syntax::check_protocol,
-                pattern: r"^(tcp|udp|icmp|icmpv6|sctp|[0-9]{1,3})$",
-                example: "tcp",
-            }),
+            Shape::Scalar(&PROTOCOL),
             "`tcp`, `udp`, `icmp`, `icmpv6`, `sctp`, or a protocol number.",
             "protocol: tcp",
         ),
         Key::optional(
             "port",
-            Shape::Scalar(&Scalar::Checked {
-                what: "a port or a range of ports",
-                check: syntax::check_ports,
-                pattern: r"^[0-9]{1,5}(-[0-9]{1,5})?$",
-                example: "7000-7099",
-            }),
-            "A port or a range of them, at either end of the packet.",
-            "port: 7000-7099",
+            Shape::OneOf(&[Shape::Scalar(&PORTS), Shape::List(&PORT_LIST)]),
+            "A port, a range of ports, or several of them, at either end of the packet.",
+            "port: [80, 443, 7000-7099]",
         ),
         Key::optional(
             "address",
             Shape::Scalar(&Scalar::Checked {
                 what: "an address prefix",
                 check: syntax::check_prefix,
-                pattern: r"^[0-9A-Fa-f:.]+(/[0-9]{1,3})?$",
+                pattern: r"^[0-9A-Fa-f:.]+(/(0|[1-9][0-9]{0,2}))?$",
                 example: "10.0.0.0/8",
             }),
             "A prefix that the source or the destination address is in.",
@@ -347,7 +348,12 @@ static FILTER: Record = Record {
              is in, or of one above it.",
             "cgroup: /system.slice/web.service",
         ),
-        Key::optional("dscp", Shape::Scalar(&DSCP), "The differentiated-services code point.", "dscp: 46"),
+        Key::optional(
+            "dscp",
+            Shape::OneOf(&[Shape::Scalar(&DSCP), Shape::List(&DSCPS)]),
+            "The differentiated-services code point, a number or a name (`EF`, `AF31`, `CS5`), or a list of them.",
+            "dscp: [AF31, 28]",
+        ),
         Key::optional(
             "priority",
             Shape::Scalar(&PRIORITY),
@@ -357,7 +363,7 @@ static FILTER: Record = Record {
         ),
         Key::optional(
             "vni",
-            Shape::Scalar(&Scalar::Integer { what: "a network identifier", min: 0, max: (1 << 24) - 1 }),
+            Shape::Scalar(&Scalar::Integer { what: "a network identifier", min: 0, max: MAX_VNI as i128 }),
             "The network identifier of a VXLAN or Geneve packet, to one of the ports of `tunnels`.",
             "vni: 4711",
         ),
@@ -451,7 +457,7 @@ static LEVELS: Record = Record {
             "dscp",
             Shape::List(&DSCPS),
             "The DSCP value of each level, most urgent first; 46, 34, 26, 36, 28, 38 where not written.",
-            "dscp: [46, 34, 26]",
+            "dscp: [EF, AF41, 26]",
         ),
         Key::optional(
             "processing",
@@ -549,7 +555,7 @@ static TENANT_QUEUES: Record = Record {
             Shape::List(&DSCPS),
             "DSCP values that the network uses for other purposes: no tenant has one of them. 0, CS6, CS7 and those of \
              latency levels need not be written.",
-            "reserved-dscp: [8, 10]",
+            "reserved-dscp: [CS1, 10]",
         ),
         Key::optional(
             "paths",
@@ -613,6 +619,11 @@ static CREDITS_OF_SERVICE: Record = Record {
         "weight: 2",
     )],
 };
+
+/// Reads a protocol by name or number.
+pub(crate) fn protocol(text: &str) -> Result<Protocol, Refusal> {
+    named(text, PROTOCOL.what(), 0, u8::MAX.into(), Protocol::NAMES).map(|number| Protocol(number as u8))
+}
 
 /// Reads a size, zero included.
 pub(crate) fn size_or_zero(text: &str) -> Result<Bytes, Refusal> {

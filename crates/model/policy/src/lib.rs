@@ -53,6 +53,7 @@ mod change;
 mod credits;
 mod demands;
 mod digest;
+mod dscp;
 mod filter_syntax;
 pub mod glob;
 pub mod language;

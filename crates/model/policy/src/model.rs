@@ -497,14 +497,14 @@ impl Protocol {
     /// ICMP for IPv6, 58.
     pub const ICMPV6: Self = Self(58);
     /// The names that files may use, with their numbers.
-    pub(crate) const NAMES: [(&'static str, u8); 5] =
-        [("tcp", 6), ("udp", 17), ("icmp", 1), ("icmpv6", 58), ("sctp", 132)];
+    pub(crate) const NAMES: &'static [(&'static str, i128)] =
+        &[("tcp", 6), ("udp", 17), ("icmp", 1), ("icmpv6", 58), ("sctp", 132)];
 }
 
 impl fmt::Display for Protocol {
     /// The name where there is one, otherwise the number.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match Self::NAMES.iter().find(|(_, number)| *number == self.0) {
+        match Self::NAMES.iter().find(|(_, number)| *number == self.0.into()) {
             Some((name, _)) => f.pad(name),
             None => f.pad(&self.0.to_string()),
         }

@@ -35,6 +35,8 @@ const MAX_REPORTED: usize = 100;
 /// Work for one policy, in comparisons of two filters; some seconds. Real policies need a few dozen
 /// for each filter; the bound keeps a hostile file from taking hours.
 const MAX_WORK: u64 = 200_000_000;
+/// Work for remarks on covered filters, which are left out beyond it.
+const REMARK_WORK: u64 = MAX_WORK / 4;
 /// To sort a filter along all fields takes as long as so many comparisons.
 const SORT_COST: u64 = 20;
 
@@ -46,6 +48,8 @@ const ANY: Interval = ((0, 0), (u8::MAX, u128::MAX));
 /// A filter, its service, and its position.
 struct Entry<'a> {
     service: usize,
+    /// Its index among the service's filters.
+    index: usize,
     filter: &'a Match,
     span: Span,
 }
@@ -54,9 +58,8 @@ struct Entry<'a> {
 pub(crate) fn check(services: &[ReadService], problems: &mut Problems) {
     let mut groups: BTreeMap<(bool, i32), Vec<Entry<'_>>> = BTreeMap::new();
     for (service, read) in services.iter().enumerate().filter(|(_, read)| read.service.is_leaf()) {
-        for (filter, span) in read.service.matches.iter().zip(&read.match_spans) {
-            let group = (filter.is_endpoint(), read.service.order);
-            groups.entry(group).or_default().push(Entry { service, filter, span: *span });
+        for entry in entries(service, read) {
+            groups.entry((entry.filter.is_endpoint(), read.service.order)).or_default().push(entry);
         }
     }
     let mut reported: HashSet<(usize, usize)> = HashSet::new();
@@ -90,6 +93,50 @@ pub(crate) fn check(services: &[ReadService], problems: &mut Problems) {
             }
         }
     }
+}
+
+/// The filters of a service.
+fn entries(service: usize, read: &ReadService) -> impl Iterator<Item = Entry<'_>> {
+    let filters = read.service.matches.iter().zip(&read.match_spans).enumerate();
+    filters.map(move |(index, (filter, span))| Entry { service, index, filter, span: *span })
+}
+
+/// Filters that no packet reaches, each with the first filter that is tried before it and matches all of its packets:
+/// indices of services, and of filters in them. Only filters of endpoints cover such ones, as a filter that covers
+/// another has no field that the other lacks. What several filters cover together is not found.
+pub(crate) fn covered(services: &[ReadService]) -> BTreeMap<(usize, usize), (usize, usize)> {
+    let mut groups: BTreeMap<bool, Vec<Entry<'_>>> = BTreeMap::new();
+    for (service, read) in services.iter().enumerate().filter(|(_, read)| read.service.is_leaf()) {
+        for entry in entries(service, read) {
+            groups.entry(entry.filter.is_endpoint()).or_default().push(entry);
+        }
+    }
+    let order = |entry: &Entry<'_>| services[entry.service].service.order;
+    let mut found = BTreeMap::new();
+    let mut budget = REMARK_WORK;
+    for entries in groups.values() {
+        // With one order no filter of another service is tried first.
+        if entries.iter().all(|entry| order(entry) == order(&entries[0])) {
+            continue;
+        }
+        let mut sweep = Sweep::new(entries, budget, |a: &Entry<'_>, b: &Entry<'_>| {
+            let (wide, narrow) = if order(a) <= order(b) { (a, b) } else { (b, a) };
+            if order(wide) < order(narrow) && covers(wide.filter, narrow.filter) {
+                let rank = |(service, index): (usize, usize)| (services[service].service.order, service, index);
+                let wide = (wide.service, wide.index);
+                let first = found.entry((narrow.service, narrow.index)).or_insert(wide);
+                if rank(wide) < rank(*first) {
+                    *first = wide;
+                }
+            }
+            true
+        });
+        if sweep.run().is_err() {
+            break;
+        }
+        budget = sweep.budget;
+    }
+    found
 }
 
 fn report(services: &[ReadService], first: &Entry<'_>, second: &Entry<'_>, problems: &mut Problems) {
@@ -272,6 +319,28 @@ pub(crate) fn overlaps(a: &Match, b: &Match) -> bool {
         && both(a.priority, b.priority, |x, y| x == y)
         && both(a.interface.as_deref(), b.interface.as_deref(), glob::overlap)
         && both(a.cgroup.as_ref(), b.cgroup.as_ref(), CgroupGlob::overlaps)
+}
+
+/// Whether every packet that matches `narrow` matches `wide`. A packet with one end in a range or prefix has it in a
+/// wider one too.
+fn covers(wide: &Match, narrow: &Match) -> bool {
+    within(&wide.protocol, &narrow.protocol, |x, y| x == y)
+        && within(&wide.ports, &narrow.ports, |x, y| x.0 <= y.0 && y.1 <= x.1)
+        && within(&wide.address, &narrow.address, |x, y| x.contains(y))
+        && within(&wide.dscp, &narrow.dscp, |x, y| x == y)
+        && within(&wide.vni, &narrow.vni, |x, y| x == y)
+        && within(&wide.priority, &narrow.priority, |x, y| x == y)
+        && within(&wide.interface, &narrow.interface, |x, y| glob::covers(x, y))
+        && within(&wide.cgroup, &narrow.cgroup, CgroupGlob::covers)
+}
+
+/// A field that the wide one lacks has every value of the narrow one.
+fn within<T>(wide: &Option<T>, narrow: &Option<T>, covers: impl FnOnce(&T, &T) -> bool) -> bool {
+    match (wide, narrow) {
+        (None, _) => true,
+        (Some(_), None) => false,
+        (Some(wide), Some(narrow)) => covers(wide, narrow),
+    }
 }
 
 /// A field that one of them lacks has every value in common.

@@ -7,8 +7,8 @@ fn filter(text: &str) -> Match {
     for field in text.split_whitespace() {
         let (key, value) = field.split_once('=').expect("key=value");
         match key {
-            "protocol" => filter.protocol = Some(syntax::protocol(value).unwrap()),
-            "port" => filter.ports = Some(syntax::ports(value).unwrap()),
+            "protocol" => filter.protocol = Some(crate::language::protocol(value).unwrap()),
+            "port" => filter.ports = syntax::ports(value).unwrap().pop(),
             "address" => filter.address = Some(syntax::prefix(value).unwrap()),
             "interface" => filter.interface = Some(value.to_owned()),
             "cgroup" => filter.cgroup = Some(syntax::cgroup(value).unwrap()),
@@ -50,6 +50,28 @@ fn fields() {
 }
 
 #[test]
+fn covering_filters_match_all_packets_of_others() {
+    for (wide, narrow, expected) in [
+        ("protocol=tcp", "protocol=tcp port=80", true),
+        ("protocol=tcp", "port=80", false),
+        ("port=80-90", "protocol=udp port=85", true),
+        ("port=80-90", "port=80-91", false),
+        ("address=10.0.0.0/8", "address=10.1.0.0/16 dscp=3", true),
+        ("address=::/0", "address=10.1.0.0/16", false),
+        ("interface=tap*", "interface=tap3 port=1", true),
+        ("interface=tap3", "interface=tap*", false),
+        ("cgroup=/a", "cgroup=/a/b", true),
+        ("cgroup=/a/*", "cgroup=/a/b*/c", true),
+        ("cgroup=/a/b", "cgroup=/a", false),
+        ("vni=1", "vni=1 dscp=1", true),
+        ("vni=1", "vni=2", false),
+    ] {
+        assert_eq!(covers(&filter(wide), &filter(narrow)), expected, "{wide} / {narrow}");
+        assert!(!expected || overlaps(&filter(wide), &filter(narrow)), "{wide} / {narrow}");
+    }
+}
+
+#[test]
 fn common_parts_of_filters() {
     let common = |a: &str, b: &str| common(&filter(a), &filter(b));
     assert_eq!(common("protocol=tcp port=7000-7099", "port=7050-8000"), "`protocol tcp port 7050-7099`");
@@ -85,7 +107,7 @@ fn work_is_bounded() {
         let entries: Vec<_> = filters
             .iter()
             .enumerate()
-            .map(|(service, filter)| Entry { service, filter, span: Span::default() })
+            .map(|(service, filter)| Entry { service, index: 0, filter, span: Span::default() })
             .collect();
         Sweep::new(&entries, budget, |_: &Entry<'_>, _: &Entry<'_>| true).run()
     };
@@ -95,13 +117,23 @@ fn work_is_bounded() {
 }
 
 proptest! {
+    /// Covering is transitive with matching: what overlaps the narrow filter overlaps the wide one.
+    #[test]
+    fn whatever_overlaps_a_covered_filter_overlaps_the_cover(
+        wide in any_filter(), narrow in any_filter(), other in any_filter(),
+    ) {
+        if covers(&wide, &narrow) && overlaps(&narrow, &other) {
+            prop_assert!(overlaps(&wide, &other));
+        }
+    }
+
     /// The sweep visits every pair that overlaps, for any field that it sorts along.
     #[test]
     fn the_sweep_misses_nothing(filters in proptest::collection::vec(any_filter(), 0..12)) {
         let entries: Vec<_> = filters
             .iter()
             .enumerate()
-            .map(|(service, filter)| Entry { service, filter, span: Span::default() })
+            .map(|(service, filter)| Entry { service, index: 0, filter, span: Span::default() })
             .collect();
         let mut found = HashSet::new();
         let mut sweep = Sweep::new(&entries, MAX_WORK, |a: &Entry<'_>, b: &Entry<'_>| {

@@ -11,11 +11,15 @@ fn refused(text: &str) -> String {
     }
 }
 
+fn text(text: &str) -> String {
+    text.to_owned()
+}
+
 /// The example with one thing changed.
 fn changed(from: &str, to: &str) -> String {
     let text = texts::EXAMPLE.replace(from, to);
     assert_ne!(text, texts::EXAMPLE, "{from}");
-    refused(&text)
+    text
 }
 
 /// A policy with the given services on two machines of 10 Gb/s behind 10 Gb/s.
@@ -24,15 +28,15 @@ fn services(text: &str) -> String {
         "weir: 1\nnetwork: { nic: 10Gb/s, racks: { r1: { uplink: 10Gb/s, machines: [m1, m2] } } }\nservices:\n"
             .to_owned();
     policy.push_str(text);
-    refused(&policy)
+    policy
 }
 
 /// A policy of ten machines of 10 Gb/s with these levels and services.
 fn levels(levels: &str, services: &str) -> String {
-    refused(&format!(
+    format!(
         "weir: 1\nnetwork: {{ nic: 10Gb/s, racks: {{ r1: {{ uplink: 10Gb/s, machines: [\"m[0-9]\"] }} }} }}\n\
          {levels}\nservices:\n{services}"
-    ))
+    )
 }
 
 /// The same with a service on level 1.
@@ -42,10 +46,10 @@ fn one_level(text: &str) -> String {
 
 /// A policy with the given network and one service with machine, rack and fabric minima of 6 Gb/s.
 fn network(text: &str) -> String {
-    refused(&format!(
+    format!(
         "weir: 1\nnetwork:\n{text}\nservices:\n  s: {{ match: [ {{ port: 1 }} ], machine: {{ min: 6Gb/s }}, rack: \
          {{ min: 6Gb/s }}, fabric: {{ min: 6Gb/s }} }}\n"
-    ))
+    )
 }
 
 /// Three hosts at three switches in a ring, whose shortest paths do not go up and then down.
@@ -61,18 +65,23 @@ macro_rules! refusals {
     ($($name:ident: $text:expr;)*) => { $(
         #[test]
         fn $name() {
-            insta::assert_snapshot!($text);
+            insta::assert_snapshot!(refused(&$text));
         }
-    )* };
+    )*
+        /// All of these documents, by the names of their tests.
+        fn documents() -> Vec<(&'static str, String)> {
+            vec![$((stringify!($name), $text)),*]
+        }
+    };
 }
 
 /// A policy of two racks with this in its network, and a service with credits.
 fn credits(network: &str, more: &str) -> String {
-    refused(&format!(
+    format!(
         "weir: 1\nnetwork: {{ nic: 10Gb/s, racks: {{ r1: {{ uplink: 20Gb/s, machines: [m1, m2] }},\n           \
          r2: {{ uplink: 20Gb/s, machines: [m3, m4] }} }}{network} }}\n{more}\n\
          services: {{ x: {{ match: [ {{ port: 1 }} ], credits: {{}} }} }}\n"
-    ))
+    )
 }
 
 refusals! {
@@ -83,14 +92,14 @@ refusals! {
     credits_of_a_parent: services("  p: { credits: {}, services: { x: { match: [ { port: 1 } ] } } }\n");
     credits_on_a_level: levels("levels: { factors: [1] }", "  x: { match: [ { port: 1 } ], level: 1, credits: {} }\n");
     credits_beside_weights_of_senders: services("  x: { match: [ { port: 1 } ], senders: { m1: 2 }, credits: {} }\n");
-    credits_of_a_tenant: refused(
+    credits_of_a_tenant: text(
         "weir: 1\nnetwork: { nic: 1Gb/s, slots: 1, racks: { r1: { uplink: 1Gb/s, machines: [m1, m2] } } }\n\
          tenants: { red: { vms: 1, bandwidth: 1Mb/s, match: [ { vni: 1 } ], credits: {} } }\n"
     );
     credits_of_too_large_a_weight: services("  x: { match: [ { port: 1 } ], credits: { weight: 1000.001 } }\n");
     credits_of_a_negative_weight: services("  x: { match: [ { port: 1 } ], credits: { weight: -1 } }\n");
     credits_for_too_short: credits("", "credits: { period-max: 10us }");
-    credits_that_leave_too_little_for_guarantees: refused(
+    credits_that_leave_too_little_for_guarantees: text(
         "weir: 1\nnetwork: { nic: 1Gb/s, racks: { r1: { uplink: 1Gb/s, machines: [m1, m2] } } }\n\
          levels: { factors: [1], load: 20% }\n\
          services:\n  l: { match: [ { port: 3 } ], level: 1 }\n  x: { match: [ { port: 1 } ], credits: {} }\n  \
@@ -108,7 +117,7 @@ refusals! {
     credits_for_too_long: credits("", "credits: { period-max: 11s }");
     credits_beyond_32_bits: credits("", "credits: { period-max: 2s }");
     credits_over_several_paths: credits(", links: { spines: 2 }, switches: { forwarders: true }", "");
-    credits_over_several_paths_of_a_topology: refused(
+    credits_over_several_paths_of_a_topology: text(
         "weir: 1\nnetwork: { topology: fat-tree, k: 4, host-link: { rate: 1Gb/s }, switches: { forwarders: true } }\n\
          services: { x: { match: [ { port: 1 } ], credits: {} } }\n"
     );
@@ -125,6 +134,8 @@ refusals! {
     unknown_key: changed("weight", "weigth");
     unknown_key_at_the_top: changed("caps:", "cap:");
     unknown_unit: changed("3Gb/s", "3Gbps");
+    units_of_other_tools: services("  a:\n    match: [ { port: 1 } ]\n    machine: { min: 10Mbit, max: 10gB/s }\n    \
+        rack: { min: 10KB/s, max: 10Gbps }\n    shaper: { interval: 200usec, burst: 64KB }\n");
     bare_number: changed("3Gb/s", "3");
     negative_rate: changed("3Gb/s", "-3Gb/s");
     zero_min: changed("3Gb/s", "0b/s");
@@ -145,10 +156,29 @@ refusals! {
     bad_name: changed("  vm:", "  \"v,m\":");
     port_range_reversed: changed("7000-7099", "7099-7000");
     port_too_large: changed("7000-7099", "70000");
+    leading_zeros: services("  a:\n    match:\n      - { port: 010 }\n      - { port: 80-0443 }\n      - { protocol: \
+        06 }\n      - { address: 10.0.0.0/08 }\n      - { address: 010.0.0.1 }\n      - { address: \
+        \"fd00::/064\" }\n      - { dscp: 046 }\n      - { vni: 007 }\n      - { priority: 05 }\n    order: -01\n    \
+        rack: { min: 07Gb/s, weight: 02 }\n    machines: [\"m[1-02]\"]\n");
     protocol: changed("protocol: tcp", "protocol: tpc");
+    protocol_too_large: changed("protocol: tcp", "protocol: 256");
     protocol_without_ports: changed("protocol: tcp", "protocol: icmp");
     prefix: changed("protocol: tcp,", "address: 10.0.0.1/8,");
     dscp: changed("protocol: tcp,", "dscp: 64,");
+    dscp_names: services("  a:\n    match: [ { dscp: af31 }, { dscp: AF15 }, { dscp: [EF, 64] }, { dscp: [] }, { \
+        dscp: voice } ]\n");
+    dscp_names_of_levels: one_level("levels: { factors: [1], dscp: [ef] }");
+    dscp_name_of_network_control: one_level("levels: { factors: [1], dscp: [CS6] }");
+    dscp_name_of_a_level_is_matched: levels("levels: { factors: [1] }", "  a: { match: [ { port: 1 } ], level: 1 }\n  \
+        b: { match: [ { protocol: udp, dscp: [CS1, EF] } ] }\n");
+    ports_in_lists: services("  a:\n    match: [ { port: [80, http] }, { port: \"80,443,\" }, { port: [] }, { port: \
+        \"80,7099-7000\" }, { port: { from: 1 } }, { port: [80, 0443] } ]\n  b: { match: [ { protocol: icmp, port: \
+        [1, 2] } ] }\n");
+    ports_in_braces: services("  a: { match: [ { port: 80,443 } ] }\n");
+    overlap_of_lists: services("  a: { match: [ { port: [80, 443] } ] }\n  b: { match: [ { port: \"22,443\", dscp: \
+        [EF, VA] } ] }\n");
+    filters_of_lists_are_counted_as_pairs: services(&format!("  a: {{ match: [ {{ port: \"{}\", dscp: [0, 1] }} ] }}\n",
+        (1..=2_049).map(|port| port.to_string()).collect::<Vec<_>>().join(",")));
     vni: changed("protocol: tcp,", "vni: 16777216,");
     tunnels_to_port_0: changed("caps:", "tunnels: { vxlan: 0, geneve: [6081, 65536] }\ncaps:");
     tunnels_of_no_port: changed("caps:", "tunnels: { geneve: [] }\ncaps:");
@@ -163,8 +193,8 @@ refusals! {
     not_a_mapping: changed("    machine: { max: 1Gb/s }", "    machine: 1Gb/s");
     nothing: changed("    machine: { max: 1Gb/s }", "    machine:");
     not_yaml: changed("    machine: { max: 1Gb/s }", "    machine: { max: 1Gb/s");
-    empty_file: refused("");
-    two_documents: refused(&format!("{}---\n{}", texts::EXAMPLE, texts::EXAMPLE));
+    empty_file: text("");
+    two_documents: text(&format!("{}---\n{}", texts::EXAMPLE, texts::EXAMPLE));
     alias_loop: changed("{ max: 1Gb/s }", "&a { max: *a }");
     alias: services("  a: { match: &m [ { port: 1 } ] }\n  b: { match: *m }\n");
     loop_in_nesting: services("  dfs:\n    services:\n      hb:\n        services:\n          dfs: { match: [ { \
@@ -235,8 +265,8 @@ refusals! {
     tenants_match_overlaps: changed("caps:", "tenants: { a: { vms: 1, bandwidth: 1Gb/s, match: [ { address: \
                                      10.0.0.0/8 } ] }, b: { vms: 1, bandwidth: 1Gb/s, match: [ { address: \
                                      10.1.0.0/16 } ] } }\ncaps:");
-    tenants_spread_over_a_ring: refused(&ring());
-    neither_services_nor_tenants: refused("weir: 1\nnetwork: { nic: 10Gb/s, racks: { r1: { uplink: 10Gb/s, machines: \
+    tenants_spread_over_a_ring: text(&ring());
+    neither_services_nor_tenants: text("weir: 1\nnetwork: { nic: 10Gb/s, racks: { r1: { uplink: 10Gb/s, machines: \
                                            [m1] } } }\n");
     slots_twice: network("  nic: 10Gb/s\n  slots: 4\n  racks: { r1: { uplink: 10Gb/s, machines: [m1, m2] } }\n  \
                           machines: { \"m[1-2]\": { slots: 2 }, m2: { slots: 3 } }");
@@ -253,14 +283,14 @@ refusals! {
     senders_twice: changed("    machine: { max: 1Gb/s }", "    senders: { \"m[1-2]\": 2, m2: 3 }");
     senders_weight: changed("    machine: { max: 1Gb/s }", "    senders: { m1: 0, m2: twice }");
     senders_too_many: changed("    machine: { max: 1Gb/s }", "    senders: { \"m[1-900000000]\": 2 }");
-    senders_of_a_rack_that_cannot_be_read: refused(&texts::EXAMPLE.replace("[m1, m2]", "[m1, \"m[2\"]")
+    senders_of_a_rack_that_cannot_be_read: text(&texts::EXAMPLE.replace("[m1, m2]", "[m1, \"m[2\"]")
         .replace("    machine: { max: 1Gb/s }", "    senders: { m2: 2 }"));
     levels_without_factors: one_level("");
     levels_that_do_not_ascend: one_level("levels: { factors: [1, 10, 10] }");
     levels_below_one: one_level("levels: { factors: [0] }");
     level_above_the_factors: levels("levels: { factors: [1] }", "  a: { match: [ { port: 1 } ], level: 2 }\n");
     levels_more_than_queues: one_level("levels: { factors: [1, 2, 3, 4, 5, 6, 7] }");
-    levels_on_plain_switches: refused(&texts::EXAMPLE.replace("  nic: 10Gb/s", "  switches: { scheduler: plain }\n  \
+    levels_on_plain_switches: text(&texts::EXAMPLE.replace("  nic: 10Gb/s", "  switches: { scheduler: plain }\n  \
         nic: 10Gb/s").replace("    rack:    { max: 1Gb/s }", "    level: 1").replace("caps:", "levels: { factors: [1] \
         }\ncaps:"));
     levels_numbered_and_auto: levels("", "  a: { match: [ { port: 1 } ], level: 1 }\n  b: { match: [ { port: 2 } ], \
@@ -434,6 +464,25 @@ fn a_hint_on_a_minimum_raises_the_services_above() {
     Policy::parse("p.yaml", &policy("min: 4Gb/s", "min: 3Gb/s")).unwrap_or_else(|errors| panic!("{errors}"));
 }
 
+/// A text that a hint suggests in place of another one is no longer refused for the same cause.
+#[test]
+fn every_fix_passes_the_next_check() {
+    let mut count = 0;
+    for (name, text) in documents() {
+        let errors = Policy::parse("policy.yaml", &text).expect_err(name);
+        for error in errors.all() {
+            let Some((span, fix)) = error.fix() else { continue };
+            count += 1;
+            let fixed = [&text[..span.start as usize], fix, &text[span.end as usize..]].concat();
+            let Err(left) = Policy::parse("policy.yaml", &fixed) else { continue };
+            let (at, cause) = (error.position(), error.cause());
+            let same = left.all().iter().any(|left| left.position() == at && left.cause() == cause);
+            assert!(!same, "{name}: `{fix}` is suggested and refused: {cause}");
+        }
+    }
+    assert!(count >= 20, "{count}");
+}
+
 /// A value changed at run time is refused like the file's, and also if it changes more than shares.
 #[test]
 fn changes() {
@@ -468,13 +517,13 @@ fn too_many_services() {
     for i in 0..=language::MAX_SERVICES {
         text.push_str(&format!("  s{i}: {{ match: [ {{ vni: {i} }} ] }}\n"));
     }
-    insta::assert_snapshot!(services(&text));
+    insta::assert_snapshot!(refused(&services(&text)));
 }
 
 #[test]
 fn very_many_mistakes() {
     let text: String = (0..20_000).map(|i| format!("  s{i}: {{ mtch: 1 }}\n")).collect();
-    let out = services(&text);
+    let out = refused(&services(&text));
     assert!(out.ends_with("error: and 39950 more\n"), "{}", &out[out.len() - 100..]);
     assert!(out.len() < 30_000);
 }

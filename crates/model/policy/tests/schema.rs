@@ -44,6 +44,21 @@ fn accepts_good_policies() {
     }
 }
 
+#[test]
+fn accepts_lists_and_names() {
+    for (from, to) in [
+        ("port: 7000-7099", "port: [80, 443, 7000-7099]"),
+        ("port: 7000-7099", "port: \"80, 443,7000 - 7099\""),
+        ("protocol: tcp", "dscp: [AF31, 28]"),
+        ("protocol: tcp", "dscp: EF"),
+        ("protocol: tcp", "protocol: 6"),
+    ] {
+        let text = texts::EXAMPLE.replace(from, to);
+        Policy::parse("policy.yaml", &text).unwrap_or_else(|errors| panic!("{errors}"));
+        assert_eq!(validator::validate(&generated(), &json(&text)), Ok(()), "{to}");
+    }
+}
+
 /// The schema refuses every mistake that a schema can express.
 #[test]
 fn the_schema_refuses_like_the_reader() {
@@ -63,6 +78,20 @@ fn the_schema_refuses_like_the_reader() {
         ("  dfs:", "  d/fs:"),
         ("protocol: tcp", "protocol: tpc"),
         ("port: 7000-7099", "port: http"),
+        ("port: 7000-7099", "port: 010"),
+        ("port: 7000-7099", "port: 80-0443"),
+        ("protocol: tcp", "protocol: 06"),
+        ("protocol: tcp", "protocol: 256"),
+        ("protocol: tcp", "address: 10.0.0.0/08"),
+        ("protocol: tcp", "address: \"fd00::/064\""),
+        ("protocol: tcp", "dscp: 046"),
+        ("protocol: tcp", "dscp: af31"),
+        ("protocol: tcp", "dscp: [EF, 64]"),
+        ("port: 7000-7099", "port: []"),
+        ("port: 7000-7099", "port: \"80,\""),
+        ("port: 7000-7099", "port: [80, 0443]"),
+        ("weight: 2", "weight: 02"),
+        ("min: 3Gb/s", "min: 03Gb/s"),
         ("caps:", "sharing: fair\ncaps:"),
     ] {
         let text = texts::EXAMPLE.replace(from, to);

@@ -255,6 +255,70 @@ fn a_maximum_above_that_of_the_parent_is_noted() {
     assert_eq!(notes("999Mb/s"), [parent, nested]);
 }
 
+/// The policy of a service `a` with these filters on one machine, and the causes of its notes.
+fn matching(filters: &str) -> (Policy, Vec<String>) {
+    let text = format!(
+        "weir: 1\nnetwork: {{ nic: 10Gb/s, racks: {{ r1: {{ uplink: 10Gb/s, machines: [m1] }} }} }}\n\
+         services: {{ a: {{ match: [ {filters} ] }} }}\n"
+    );
+    let (policy, notes) = Policy::parse("policy.yaml", &text).unwrap_or_else(|errors| panic!("{errors}"));
+    let notes = notes.iter().map(|note| note.cause().to_owned()).collect();
+    (policy, notes)
+}
+
+/// An IPv4-mapped prefix matches packets of IPv4, since it is read as the IPv4 one.
+#[test]
+fn ipv4_mapped_prefixes_are_of_ipv4() {
+    let (plain, notes) = matching("{ address: 10.0.0.0/8 }");
+    assert!(notes.is_empty());
+    let (mapped, notes) = matching("{ address: \"::ffff:10.0.0.0/104\" }");
+    assert_eq!(mapped.services().all()[0].matches(), plain.services().all()[0].matches());
+    assert_eq!(mapped.digest(), plain.digest());
+    let cause = "`::ffff:10.0.0.0/104` is of IPv4 addresses in the notation of IPv6: it is read as `10.0.0.0/8`";
+    assert_eq!(notes, [cause]);
+    assert!(matching("{ address: \"::/0\" }").1.is_empty());
+}
+
+/// A list is a filter for each value, or for each pair of values.
+#[test]
+fn lists_are_filters_for_each_value() {
+    let digest = |filters: &str| matching(filters).0.digest();
+    let separate = "{ protocol: tcp, port: 80 }, { protocol: tcp, port: 443 }, { protocol: tcp, port: 7000-7099 }";
+    for ports in
+        ["[80, 443, 7000-7099]", "\"80,443,7000-7099\"", "[\"443, 80\", 7000-7099]", "[80, 443, 443, 7000-7099]"]
+    {
+        assert_eq!(digest(&format!("{{ protocol: tcp, port: {ports} }}")), digest(separate), "{ports}");
+    }
+    let pairs = "{ port: 80, dscp: 26 }, { port: 80, dscp: 46 }, { port: 443, dscp: 26 }, { port: 443, dscp: 46 }";
+    assert_eq!(digest("{ port: [80, 443], dscp: [AF31, EF] }"), digest(pairs));
+    assert_eq!(digest("{ dscp: CS5 }"), digest("{ dscp: 40 }"));
+    assert_ne!(digest("{ port: [80, 443] }"), digest("{ port: 80-443 }"));
+    let ports = (1..=4_096).map(|port| port.to_string()).collect::<Vec<_>>().join(", ");
+    assert_eq!(matching(&format!("{{ port: [{ports}] }}")).0.services().all()[0].matches().len(), 4_096);
+    // In the block style a comma needs no quotes.
+    let block = "weir: 1\nnetwork: { nic: 10Gb/s, racks: { r1: { uplink: 10Gb/s, machines: [m1] } } }\n\
+                 services:\n  a:\n    match:\n      - port: 80,443\n";
+    assert_eq!(read(block).digest(), digest("{ port: [80, 443] }"));
+}
+
+#[test]
+fn dscp_values_have_names() {
+    let with = |dscps: [&str; 2], reserved: &str| {
+        let text = format!(
+            "weir: 1\nnetwork: {{ nic: 1Gb/s, switches: {{ queues: 8, scheduler: {{ strict: 4, weighted: 4 }} }}, \
+             racks: {{ r: {{ uplink: 1Gb/s, machines: [m1] }} }} }}\n\
+             services: {{ a: {{ match: [ {{ port: 1 }} ], level: 1 }} }}\nlevels: {{ factors: [1, 2], dscp: [{}, {}] \
+             }}\ntenants: {{ t: {{ vms: 1, bandwidth: 1Mb/s, match: [ {{ vni: 1 }} ] }} }}\n\
+             tenant-queues: {{ reserved-dscp: [{reserved}] }}\n",
+            dscps[0], dscps[1]
+        );
+        read(&text)
+    };
+    let (names, numbers) = (with(["EF", "AF31"], "CS1, LE"), with(["46", "26"], "8, 1"));
+    assert_eq!((names.levels(), names.tenant_queues()), (numbers.levels(), numbers.tenant_queues()));
+    assert_eq!(names.tenant_dscps(), numbers.tenant_dscps());
+}
+
 #[test]
 fn dscp_maps_are_of_ports_or_of_switches() {
     let map = |switches: &str, topology: bool| {

@@ -171,21 +171,24 @@ impl Quantity {
             shown.push(format!("`{meant}`{note}"));
             instead.push(meant);
         }
-        for meant in decimal_comma(text) {
-            if self.parse(&meant).is_ok() {
-                shown.push(format!("`{meant}`"));
-                instead.push(meant);
-            }
+        for reading in digits::comma_readings(text) {
+            let texts = match self.parse(&reading) {
+                Ok(_) => vec![reading],
+                Err(refused) => refused.instead,
+            };
+            shown.extend(texts.iter().map(|meant| format!("`{meant}`")));
+            instead.extend(texts);
         }
         let known = format!("known units are {}", self.spellings());
         let hint = match shown.is_empty() {
             true => known,
             false => format!("did you mean {}? {known}", shown.join(" or ")),
         };
-        QuantityError {
-            instead,
-            ..QuantityError::new(format!("`{}` is not a unit of a {}", number.unit, self.what), hint)
-        }
+        let cause = match number.unit.starts_with(',') {
+            true => format!("`{text}` has a comma"),
+            false => format!("`{}` is not a unit of a {}", number.unit, self.what),
+        };
+        QuantityError { instead, ..QuantityError::new(cause, hint) }
     }
 
     /// The text of a number of units of `multiplier / divisor` base units each, with an accepted unit; `None` if no
@@ -220,17 +223,5 @@ impl Quantity {
     /// [`Quantity::print`] for `Display`.
     pub(crate) fn write(&self, f: &mut fmt::Formatter<'_>, value: u64) -> fmt::Result {
         f.pad(&self.print(value))
-    }
-}
-
-/// The texts that one with a comma in its number may mean: `1,5` is 1.5, and `1,500` may be 1500 as well.
-fn decimal_comma(text: &str) -> Vec<String> {
-    let Some((whole, rest)) = text.split_once(',') else { return Vec::new() };
-    let digits = rest.bytes().take_while(u8::is_ascii_digit).count();
-    let point = format!("{whole}.{rest}");
-    match digits {
-        0 => Vec::new(),
-        3 => vec![point, format!("{whole}{rest}")],
-        _ => vec![point],
     }
 }

@@ -39,7 +39,29 @@ pub fn leading_zero(text: &str) -> String {
 }
 
 /// The reason for the refusal of a leading zero, behind a suggestion.
-pub const LEADING_ZERO: &str = "with a leading zero it would be octal in YAML 1.1";
+pub const LEADING_ZERO: &str = "numbers are written without leading zeros";
+
+/// The texts without a comma in their number that `text` may stand for: `1,5Gb/s` is `1.5Gb/s`, `1,500Gb/s` may be
+/// `1500Gb/s` as well, and several commas, or one before a point, part groups of three digits. Empty without a comma,
+/// and for commas that part no number.
+pub fn comma_readings(text: &str) -> Vec<String> {
+    let end = text.find(|c: char| !c.is_ascii_digit() && c != ',' && c != '.').unwrap_or(text.len());
+    let (number, unit) = text.split_at(end);
+    let (whole, fraction) = number.split_once('.').unwrap_or((number, ""));
+    let groups: Vec<&str> = whole.split(',').collect();
+    let [first, rest @ ..] = &*groups else { return Vec::new() };
+    if rest.is_empty() || first.is_empty() || rest.contains(&"") || fraction.contains([',', '.']) {
+        return Vec::new();
+    }
+    let mut readings = Vec::new();
+    if let ([part], false) = (rest, number.contains('.')) {
+        readings.push(format!("{first}.{part}{unit}"));
+    }
+    if first.len() <= 3 && *first != "0" && rest.iter().all(|group| group.len() == 3) {
+        readings.push(format!("{}{unit}", number.replace(',', "")));
+    }
+    readings
+}
 
 #[cfg(test)]
 mod tests {
@@ -59,6 +81,26 @@ mod tests {
         }
         for text in ["", "-1", "+1", " 1", "1_000", "0x1", "1.0", "١"] {
             assert_eq!(whole(text), Err(Digits::NotDigits), "{text}");
+        }
+    }
+
+    #[test]
+    fn commas_part_decimals_or_thousands() {
+        for (text, readings) in [
+            ("1,5Gb/s", &["1.5Gb/s"][..]),
+            ("1,500 Gb/s", &["1.500 Gb/s", "1500 Gb/s"]),
+            ("0,125", &["0.125"]),
+            ("1,000,000b/s", &["1000000b/s"]),
+            ("1,000.5Mb/s", &["1000.5Mb/s"]),
+            ("1000,500", &["1000.500"]),
+            ("15", &[]),
+            ("1,2,5Gb/s", &[]),
+            (",5", &[]),
+            ("1,", &[]),
+            ("1.5,5", &[]),
+            ("a,5", &[]),
+        ] {
+            assert_eq!(comma_readings(text), readings, "{text}");
         }
     }
 

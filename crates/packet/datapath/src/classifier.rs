@@ -319,6 +319,7 @@ fn rule(service: ServiceId, filter: &Match, guests: Option<&String>, globs: &mut
         rule.needs |= HAS_PORTS;
     }
     if let Some(prefix) = address {
+        debug_assert!(!is_mapped(*prefix), "policies have IPv4-mapped prefixes as those of IPv4");
         rule.mask = on_the_wire(mapped_mask(*prefix).into());
         let address = on_the_wire(prefix.addr());
         rule.address = [address[0] & rule.mask[0], address[1] & rule.mask[1]];
@@ -384,6 +385,11 @@ fn on_the_wire(address: IpAddr) -> [u64; 2] {
 fn mapped_mask(prefix: IpNet) -> std::net::Ipv6Addr {
     let length = u32::from(prefix.prefix_len()) + if prefix.addr().is_ipv4() { 96 } else { 0 };
     u128::MAX.checked_shl(128 - length).unwrap_or(0).into()
+}
+
+/// Whether it is of IPv4-mapped addresses alone, which no packet of IPv6 has.
+fn is_mapped(prefix: IpNet) -> bool {
+    prefix.addr().is_ipv6() && prefix.addr().to_canonical().is_ipv4() && prefix.prefix_len() >= 96
 }
 
 fn family(address: IpAddr) -> u8 {

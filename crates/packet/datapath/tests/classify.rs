@@ -7,7 +7,7 @@ use crate::frames::{Random, filters, frame};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use weir_datapath::abi::HAS_VNI;
 use weir_datapath::{Classifier, Fields, parse};
-use weir_policy::{Match, Protocol};
+use weir_policy::{Match, Policy, Protocol};
 use weir_units::ServiceId;
 
 #[derive(Debug, Default, PartialEq)]
@@ -255,4 +255,26 @@ fn filter_without_fields_matches_every_well_formed_packet() {
     assert_eq!(everything.classify(&arp), Some(ServiceId(3)));
     assert_eq!(everything.classify(&arp[..13]), None);
     assert_eq!(classifier(&[]).classify(&arp), None);
+}
+
+/// A prefix of IPv4 addresses in the notation of IPv6 matches packets of IPv4, and none of IPv6.
+#[test]
+fn ipv4_mapped_prefixes_match_frames_of_ipv4() {
+    let text = "weir: 1\nnetwork: { nic: 10Gb/s, racks: { r1: { uplink: 10Gb/s, machines: [m1] } } }\n\
+                services: { a: { match: [ { address: \"::ffff:10.0.0.0/104\" } ] } }\n";
+    let (policy, _) = Policy::parse("policy.yaml", text).expect("a policy");
+    let classifier = Classifier::of(&policy, None).expect("a classifier");
+    let of_frame = |source: [u8; 4]| {
+        let ethernet = [&[0; 12][..], &[0x08, 0x00]].concat();
+        let ip = [&[0x45, 0, 0, 28, 0, 0, 0, 0, 64, 17, 0, 0][..], &source, &[192, 0, 2, 1]].concat();
+        classifier.classify(&[&ethernet[..], &ip, &[0, 80, 0, 80, 0, 8, 0, 0]].concat())
+    };
+    assert_eq!([of_frame([10, 1, 2, 3]), of_frame([11, 1, 2, 3])], [Some(ServiceId(0)), None]);
+    let of_fields = |source: &str, destination: &str| {
+        let [source, destination] = [source, destination].map(|address| address.parse().expect("an address"));
+        let protocol = Protocol::TCP;
+        classifier.classify_fields(&Fields { source, destination, protocol, ports: None, dscp: 0, vni: None })
+    };
+    assert_eq!(of_fields("192.0.2.1", "10.255.255.255"), Some(ServiceId(0)));
+    assert_eq!(of_fields("2001:db8::a00:1", "2001:db8::2"), None);
 }

@@ -115,5 +115,5 @@ fn maps_are_listed_by_name() {
     assert_eq!(names(MAPS), ["weir_peers", "weir_events"]);
     let all = weir_datapath::abi::MAPS;
     assert!(all.contains(&"weir_config") && all.contains(&"weir_events") && all.contains(&"weir_rate_mailboxes"));
-    assert_eq!(all.len(), 44);
+    assert_eq!(all.len(), 46);
 }

@@ -35,6 +35,7 @@ function drawFacts(place, status, credits) {
     const nothing = status.interface_absent ? "the interface is gone" : status.not_enforced;
     add("policy in force", nothing ? `none: ${nothing}` : policies[status.mode] ?? "limits of an earlier agent");
     add("peers alive", `${status.peers_alive} of ${status.peers}`);
+    add("peers of an older epoch", (status.unheard ?? []).join(", "));
     add("enforced by", [status.backend, status.attachment].filter(Boolean).join(", "));
     add("interface", status.interface);
     add("running for", about(status.uptime_ms / 1000));

@@ -121,6 +121,7 @@ pub(crate) struct Cluster {
     orders: Desk,
     resign: mpsc::Sender<oneshot::Sender<()>>,
     tenants: mpsc::Sender<TenantBatch>,
+    raised: mpsc::Sender<u64>,
     events: mpsc::Receiver<ClusterEvent>,
 }
 
@@ -137,12 +138,14 @@ impl Cluster {
         let (orders, ordered) = orders::desk();
         let (resign, resigned) = mpsc::channel(1);
         let (tenants, of_tenants) = mpsc::channel(BATCHES);
+        let (raised, of_epochs) = mpsc::channel(QUEUE);
         let (sender, events) = mpsc::channel(QUEUE);
         let epochs = (state, epoch_file);
-        let from_daemon = member::FromDaemon { orders: ordered, resign: resigned, tenants: of_tenants };
+        let from_daemon =
+            member::FromDaemon { orders: ordered, resign: resigned, tenants: of_tenants, raised: of_epochs };
         let member = member::Member::new(config, policy.digest(), text, epochs, sender, from_daemon);
         tokio::spawn(member.run());
-        Self { orders, resign, tenants, events }
+        Self { orders, resign, tenants, raised, events }
     }
 
     /// The next event; `None` if the task of the member has ended by a panic. Cancelling the future
@@ -164,6 +167,11 @@ impl Cluster {
         self.tenants.try_send(batch).is_ok()
     }
 
+    /// Hands over an epoch that is in force here, so that a successor has a higher one.
+    pub(crate) fn raise_epoch(&self, epoch: u64) -> Result<(), String> {
+        self.raised.try_send(epoch).map_err(|_| "etcd has not taken the epochs before it yet".to_owned())
+    }
+
     /// Gives up the leadership, so that the next broker need not wait for the end of the lease.
     pub(crate) async fn resign(&self) {
         let (done, resigned) = oneshot::channel();
@@ -176,7 +184,7 @@ impl Cluster {
     #[cfg(test)]
     pub(crate) fn lost() -> Self {
         let ((orders, _), (resign, _), (_, events)) = (orders::desk(), mpsc::channel(1), mpsc::channel(1));
-        Self { orders, resign, tenants: mpsc::channel(1).0, events }
+        Self { orders, resign, tenants: mpsc::channel(1).0, raised: mpsc::channel(1).0, events }
     }
 }
 

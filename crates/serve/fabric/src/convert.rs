@@ -13,7 +13,7 @@
 
 use crate::proto;
 use weir_control::rate::rounded;
-use weir_control::{RackLimits, RackReport, RateRow};
+use weir_control::{EpochNotice, LARGEST_CLAIM, RackLimits, RackReport, RateRow};
 use weir_units::{Bandwidth, MachineId, PerDirection, RackId, ServiceId};
 
 /// The defect of a message.
@@ -41,6 +41,9 @@ pub enum Malformed {
         /// Its rate.
         bps: u64,
     },
+    /// An epoch above the largest that a notice may have.
+    #[error("a notice of epoch {0}, and the largest one is {LARGEST_CLAIM}")]
+    Epoch(u64),
     /// More rows than a datagram of the rack takes.
     #[error("{0} services are more than one part has room for")]
     Size(usize),
@@ -101,6 +104,29 @@ pub fn limits(limits: &proto::Limits) -> Result<RackLimits, Malformed> {
     };
     let rows = rows((first, last), reported, row)?;
     Ok(RackLimits { rack: RackId(rack), policy, epoch, round, first: ServiceId(first), last: ServiceId(last), rows })
+}
+
+/// The notice of a message from a machine, or from the fabric broker without one. The receiver is not in it.
+pub fn epoch_notice(from: Option<MachineId>, message: &proto::Known) -> Result<EpochNotice, Malformed> {
+    let &proto::Known { policy, epoch, round } = message;
+    if epoch > LARGEST_CLAIM {
+        return Err(Malformed::Epoch(epoch));
+    }
+    Ok(EpochNotice { from, policy, to: None, epoch, round })
+}
+
+fn known(notice: &EpochNotice) -> proto::Known {
+    proto::Known { policy: notice.policy, epoch: notice.epoch, round: notice.round }
+}
+
+/// The message of a notice to the fabric broker.
+pub fn from_notice_to_broker(notice: &EpochNotice) -> proto::FromLeader {
+    proto::FromLeader { message: Some(proto::from_leader::Message::Notice(known(notice))) }
+}
+
+/// The message of a notice to a machine.
+pub fn from_notice_to_machine(notice: &EpochNotice) -> proto::FromBroker {
+    proto::FromBroker { message: Some(proto::from_broker::Message::Notice(known(notice))) }
 }
 
 /// The message of a report.
@@ -216,6 +242,26 @@ mod tests {
             Err(Malformed::Rate { service: 1, bps: u64::MAX }),
             "unlimited has one encoding"
         );
+    }
+
+    #[test]
+    fn notices_survive_conversion_up_to_the_largest_claim() {
+        let sent = EpochNotice { from: None, policy: 7, to: None, epoch: LARGEST_CLAIM, round: 3 };
+        let proto::FromBroker { message: Some(proto::from_broker::Message::Notice(message)) } =
+            from_notice_to_machine(&sent)
+        else {
+            panic!("a notice")
+        };
+        assert_eq!(epoch_notice(None, &message), Ok(sent));
+        let of_machine = EpochNotice { from: Some(MachineId(2)), ..sent };
+        let proto::FromLeader { message: Some(proto::from_leader::Message::Notice(message)) } =
+            from_notice_to_broker(&of_machine)
+        else {
+            panic!("a notice")
+        };
+        assert_eq!(epoch_notice(Some(MachineId(2)), &message), Ok(of_machine));
+        let larger = proto::Known { epoch: LARGEST_CLAIM + 1, ..message };
+        assert_eq!(epoch_notice(None, &larger), Err(Malformed::Epoch(LARGEST_CLAIM + 1)));
     }
 
     fn rates() -> impl Strategy<Value = Vec<(u32, u64, Option<u64>)>> {

@@ -9,6 +9,7 @@
 //! policy and the certificates again, each whole or not at all; a refused file is logged and the
 //! old one stays in force. SIGTERM and SIGINT end the daemon.
 
+mod epochs;
 mod reload;
 mod tenants;
 mod work;

@@ -15,6 +15,7 @@
 //! | [`daemon`] | `weir fabric`: the loop around the broker |
 //! | [`cluster`], [`etcd`] | several brokers: their leader, and the policy for all |
 //! | `accept`, `connections`, `service`, `streams` | the broker's side of the network |
+//! | `connector` | connections to brokers, which the host lets through |
 //! | [`mod@session`] | the rack leader's side, for an agent |
 //! | [`binding`] | the controller of tenants' queues, and its subscribers |
 //! | [`url`] | addresses of fabric brokers |
@@ -26,6 +27,7 @@ pub mod ca;
 mod clock;
 pub mod cluster;
 mod connections;
+mod connector;
 pub mod convert;
 mod counters;
 pub mod daemon;
@@ -40,6 +42,7 @@ mod streams;
 pub mod url;
 
 pub use cluster::{ClusterConfig, TooLarge};
+pub use connector::HostSockets;
 pub use daemon::{FabricConfig, FabricError, run};
 pub use etcd::EtcdConfig;
 pub use identity::{Identity, IdentityError, IdentityFiles};

@@ -42,6 +42,8 @@ pub(crate) enum Event {
     Report(StreamId, proto::Report),
     /// A reply to a proposal arrives.
     Reply(StreamId, proto::Report),
+    /// A notice of this broker's epoch arrives.
+    Notice(StreamId, proto::Known),
     /// The stream has ended.
     End(StreamId),
     /// An event of a subscriber of tenants' queues.
@@ -168,6 +170,11 @@ async fn listen(
             }
             Ok(Some(proto::FromLeader { message: Some(Message::Reply(reply)) })) => {
                 if events.send(Event::Reply(id, reply)).await.is_err() {
+                    return;
+                }
+            }
+            Ok(Some(proto::FromLeader { message: Some(Message::Notice(notice)) })) => {
+                if events.send(Event::Notice(id, notice)).await.is_err() {
                     return;
                 }
             }

@@ -22,14 +22,17 @@
 
 mod stream;
 
+use crate::connector::{self, HostSockets};
+use crate::convert;
 use crate::identity::{Identity, IdentityError, IdentityFiles, Use};
+use crate::proto;
 use crate::url::BrokerUrl;
 use std::io;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tokio::sync::{mpsc, watch};
 use tokio::time::Instant;
-use weir_control::{RackLimits, RackReport, Reach};
+use weir_control::{EpochNotice, RackLimits, RackReport, Reach};
 use weir_units::Duration;
 
 /// Reports that wait for the session: 64 parts of 167 services each.
@@ -50,6 +53,8 @@ pub struct SessionConfig {
     pub period: Duration,
     /// The time without a report after which the session closes the stream.
     pub timeout: Duration,
+    /// The host that lets the session's sockets connect to brokers, if it refuses those of other programs.
+    pub sockets: Option<Arc<dyn HostSockets>>,
 }
 
 /// Why there is no session.
@@ -138,6 +143,8 @@ pub enum FromFabric {
     Limits(RackLimits),
     /// Proposed limits, to be replied to.
     Proposal(RackLimits),
+    /// The newest epoch that the broker has of this machine, which the notice does not name.
+    Notice(EpochNotice),
     /// Not of the broker: whether the session reaches one.
     Reach(Reach),
 }
@@ -146,7 +153,7 @@ pub enum FromFabric {
 #[derive(Debug)]
 pub struct Session {
     reports: mpsc::Sender<RackReport>,
-    replies: mpsc::Sender<RackReport>,
+    replies: mpsc::Sender<proto::FromLeader>,
     messages: mpsc::Receiver<FromFabric>,
     reach: watch::Receiver<Reach>,
     shared: Shared,
@@ -166,6 +173,9 @@ impl Session {
         let reach = shared.reach.subscribe();
         let runtime =
             tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(SessionError::Thread)?;
+        if let Some(host) = &config.sockets {
+            runtime.spawn(connector::follow(config.brokers.clone(), Arc::clone(host)));
+        }
         let session = stream::Client::new(config, (from_agent, replies_of_agent), to_agent, shared.clone());
         std::thread::Builder::new()
             .name("fabric-session".to_owned())
@@ -193,7 +203,17 @@ impl Session {
 
     /// Hands a reply over; it is lost if the queue is full or no stream is up.
     pub fn reply(&self, reply: RackReport) {
-        if self.replies.try_send(reply).is_err() {
+        self.reply_by(convert::from_reply(&reply));
+    }
+
+    /// Hands over a notice of the broker's epoch; it is lost if the queue is full or no stream is up, and follows the
+    /// next limits again.
+    pub fn notify(&self, notice: &EpochNotice) {
+        self.reply_by(convert::from_notice_to_broker(notice));
+    }
+
+    fn reply_by(&self, message: proto::FromLeader) {
+        if self.replies.try_send(message).is_err() {
             self.shared.get().reports_lost += 1;
         }
     }

@@ -59,6 +59,12 @@ impl BrokerUrl {
         host.trim_start_matches('[').trim_end_matches(']')
     }
 
+    /// The port, not 0.
+    pub fn port(&self) -> u16 {
+        let port = self.0.rsplit_once(':').and_then(|(_, port)| port.parse().ok());
+        port.expect("the text ends with a port")
+    }
+
     /// The text.
     pub fn as_str(&self) -> &str {
         &self.0
@@ -77,6 +83,8 @@ mod tests {
         assert_eq!(read("https://[::1]:9"), Ok("https://[::1]:9".to_owned()));
         let host = |text: &str| text.parse::<BrokerUrl>().expect("an address").host().to_owned();
         assert_eq!((host("https://[::1]:9"), host("https://f.org")), ("::1".to_owned(), "f.org".to_owned()));
+        let port = |text: &str| text.parse::<BrokerUrl>().expect("an address").port();
+        assert_eq!((port("https://[::1]:9"), port("https://f.org"), port("https://[::1]")), (9, 30_567, 30_567));
         for bad in [
             "",
             "f",

@@ -65,7 +65,8 @@ impl Network {
     fn subscriber(&self, name: &str, is_switch: bool, broker: &BrokerUrl) -> Subscriber {
         let (name, brokers, identity) = (name.to_owned(), vec![broker.clone()], self.identity(name));
         let state = SubscriberState { policy: self.policy.digest(), fresh: false };
-        Subscriber::start(SubscriberConfig { name, is_switch, brokers, identity }, state).expect("a subscriber")
+        let config = SubscriberConfig { name, is_switch, brokers, identity, sockets: None };
+        Subscriber::start(config, state).expect("a subscriber")
     }
 }
 
@@ -160,7 +161,8 @@ fn subscribers_that_the_certificate_or_the_policy_does_not_name_are_refused() {
     let network = Network::new();
     let broker = network.broker();
     let identity = network.identity("m1");
-    let config = SubscriberConfig { name: "m2".to_owned(), is_switch: false, brokers: vec![broker.clone()], identity };
+    let (name, brokers) = ("m2".to_owned(), vec![broker.clone()]);
+    let config = SubscriberConfig { name, is_switch: false, brokers, identity, sockets: None };
     let error = Subscriber::start(config, SubscriberState::default()).expect_err("refused");
     assert!(error.to_string().contains("m2"), "{error}");
     // A certificate of a switch that is none in this policy's network.

@@ -17,7 +17,7 @@ use tokio_stream::wrappers::ReceiverStream;
 use tonic::transport::{Certificate, ClientTlsConfig, Endpoint};
 use tonic::{Code, Status, Streaming};
 use weir_control::rate::rounded;
-use weir_control::{RackLimits, RackReport, RateRow, Reach};
+use weir_control::{EpochNotice, RackLimits, RackReport, RateRow, Reach};
 use weir_fabric::proto::fabric_client::FabricClient;
 use weir_fabric::proto::{self, from_broker, from_leader};
 use weir_fabric::{FromFabric, IdentityFiles, Session, SessionError, SessionState, convert};
@@ -36,7 +36,7 @@ fn next(session: &mut Session) -> RackLimits {
             match session.message().await {
                 FromFabric::Limits(limits) => return limits,
                 FromFabric::Proposal(limits) => session.reply(reply(&limits)),
-                FromFabric::Reach(_) => {}
+                FromFabric::Reach(_) | FromFabric::Notice(_) => {}
             }
         }
     };
@@ -107,6 +107,37 @@ fn rack_leaders_report_and_get_the_limits_of_their_own_rack() {
     one.report(world.report("m1", 2, 3));
     wait_for("another stream", || one.status().streams == 2);
     broker.wait_for_counter("rack_reports_accepted", 3);
+}
+
+#[test]
+fn epochs_that_go_down_are_noticed_on_both_sides() {
+    let world = World::new();
+    let broker = world.broker("broker");
+    let mut session = world.session("m1", &broker);
+    let report = world.report("m1", 1, 8);
+    session.report(RackReport { epoch: 900, ..report.clone() });
+    broker.wait_for_counter("rack_reports_accepted", 1);
+    session.report(RackReport { epoch: 5, ..report.clone() });
+    let notice = async {
+        loop {
+            if let FromFabric::Notice(notice) = session.message().await {
+                return notice;
+            }
+        }
+    };
+    let wait = std::time::Duration::from_nanos((PERIOD * 5).nanos());
+    let notice = runtime().block_on(async { tokio::time::timeout(wait, notice).await }).expect("a notice");
+    let known = EpochNotice { from: None, policy: world.policy.digest(), to: None, epoch: 900, round: 1 };
+    assert_eq!(notice, known);
+    broker.wait_for_counter("rack_reports_older_epoch", 1);
+    broker.wait_for_counter("epoch_notices_sent", 1);
+    // The other direction: limits of an epoch above the one that the machine has received.
+    let ahead = broker.status()["epoch"].as_u64().expect("an epoch") + 1_000_000_000_000_000;
+    session.notify(&EpochNotice { epoch: ahead, ..known });
+    broker.wait_for_counter("epochs_raised", 1);
+    assert_eq!(broker.status()["epoch"].as_u64(), Some(ahead + 1));
+    session.report(RackReport { epoch: 901, round: 2, ..report });
+    wait_for("limits of the new epoch", || next(&mut session).epoch == ahead + 1);
 }
 
 #[test]

@@ -31,8 +31,10 @@ counters! {
     AgentCounters {
         /// Usage reports of the rack's machines that were newer than the last one.
         reports_accepted,
-        /// Usage reports not newer than the last one of their machine: replayed, doubled or overtaken.
+        /// Usage reports of the same epoch not newer than the last one of their machine: replayed, doubled or late.
         reports_replayed,
+        /// Usage reports of an older epoch than the last one of their machine: it went down, or they are replayed.
+        reports_older_epoch,
         /// Usage reports in the name of a machine that is not another one of this rack.
         reports_unknown_machine,
         /// Usage reports made under another policy.
@@ -65,6 +67,8 @@ counters! {
         limits_known,
         /// Limits of the fabric older than those in force: replayed or overtaken.
         limits_replayed,
+        /// Limits of an older epoch than the last ones, from the fabric broker itself: its epoch went down.
+        limits_older_epoch,
         /// Limits of the fabric older than their timeout.
         limits_expired,
         /// Limits of the fabric for another rack.
@@ -79,6 +83,10 @@ counters! {
         shut_out_notices,
         /// Notices of the rack's machines not newer than known ones: replayed, doubled or overtaken.
         shut_out_notices_replayed,
+        /// Notices to machines of the rack and to the fabric broker of the newest epochs that they had.
+        epoch_notices_sent,
+        /// Times that this machine continued above a higher epoch that others had of it.
+        epochs_raised,
         /// Intervals for which the kernel did not return the counters of the qdisc in time.
         readings_late,
         /// Status files that could not be written.
@@ -113,7 +121,7 @@ counters! {
         unknown_peer,
         /// Brokers' datagrams beyond the rate of one machine.
         peer_rate_exceeded,
-        /// Tenants' packets in the form of control traffic, dropped.
+        /// Tenants' packets in the form of control traffic or to a fabric broker, dropped.
         spoofed,
         /// Packets dropped because their departure was beyond the horizon (`edt`).
         beyond_horizon,
@@ -184,8 +192,10 @@ counters! {
     FabricCounters {
         /// Rack reports newer than the last one of their rack.
         rack_reports_accepted,
-        /// Rack reports not newer than the last one of their rack: replayed, doubled or overtaken.
+        /// Rack reports of the same epoch not newer than the last one of their machine: replayed, doubled or late.
         rack_reports_replayed,
+        /// Rack reports of an older epoch than the last one of their machine: its epoch went down.
+        rack_reports_older_epoch,
         /// Rack reports in the name of a machine that the policy does not have.
         rack_reports_unknown_machine,
         /// Rack reports made under another policy.
@@ -214,5 +224,9 @@ counters! {
         replies,
         /// Replies to proposed limits that did not arrive in time.
         replies_missed,
+        /// Notices to machines of the newest epochs that they had.
+        epoch_notices_sent,
+        /// Times that this broker continued above a higher epoch that machines had of it.
+        epochs_raised,
     }
 }

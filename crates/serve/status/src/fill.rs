@@ -103,6 +103,7 @@ impl AgentStatus {
             cgroups_missed: None,
             guests: None,
             guests_missed: None,
+            filters_unmatched: Vec::new(),
             backend: String::new(),
             backend_obstacles: Vec::new(),
             mode: None,
@@ -110,6 +111,7 @@ impl AgentStatus {
             epoch: 0,
             peers: rack.machines().len() as u64 - 1,
             peers_alive: 0,
+            unheard: Vec::new(),
             capacity_tx_bps: policy.machine_capacity(machine, Direction::Tx),
             capacity_rx_bps: policy.machine_capacity(machine, Direction::Rx),
             fabric: None,
@@ -151,6 +153,7 @@ impl AgentStatus {
             weir_control::Mode::Runtime => Mode::Runtime,
         });
         self.peers_alive = broker.peers_alive() as u64;
+        self.unheard = broker.unheard().map(|id| policy.network().machine(id).name().to_owned()).collect();
         // The broker shares the rack in any mode; under the static policy no share is in force.
         let in_force = broker.mode() == weir_control::Mode::Runtime;
         for (leaf, service) in self.services.iter_mut().enumerate() {
@@ -183,6 +186,7 @@ impl AgentStatus {
         let (to, from) = (&mut self.counters, broker.counters());
         to.reports_accepted = from.accepted;
         to.reports_replayed = from.replayed;
+        to.reports_older_epoch = from.older_epoch;
         to.reports_unknown_machine = from.unknown_machine;
         to.reports_other_policy = from.other_policy;
         to.reports_malformed = from.malformed;
@@ -192,6 +196,7 @@ impl AgentStatus {
         to.limits_accepted = from.limits_accepted;
         to.limits_known = from.limits_known;
         to.limits_replayed = from.limits_replayed;
+        to.limits_older_epoch = from.limits_older_epoch;
         to.limits_expired = from.limits_expired;
         to.limits_other_rack = from.limits_other_rack;
         to.limits_other_policy = from.limits_other_policy;
@@ -199,6 +204,8 @@ impl AgentStatus {
         to.fabric_fallbacks = from.fabric_fallbacks;
         to.shut_out_notices = from.notices;
         to.shut_out_notices_replayed = from.notices_replayed;
+        to.epoch_notices_sent = from.epoch_notices;
+        to.epochs_raised = from.epochs_raised;
     }
 }
 
@@ -262,6 +269,7 @@ impl FabricStatus {
         let (to, from) = (&mut self.counters, broker.counters());
         to.rack_reports_accepted = from.accepted;
         to.rack_reports_replayed = from.replayed;
+        to.rack_reports_older_epoch = from.older_epoch;
         to.rack_reports_unknown_machine = from.unknown_machine;
         to.rack_reports_other_policy = from.other_policy;
         to.rack_reports_malformed = from.malformed;
@@ -269,5 +277,7 @@ impl FabricStatus {
         to.racks_forgotten = from.forgotten;
         to.replies = from.replies;
         to.replies_missed = from.replies_missed;
+        to.epoch_notices_sent = from.epoch_notices;
+        to.epochs_raised = from.epochs_raised;
     }
 }

@@ -17,6 +17,7 @@
 mod credits;
 mod host_credits;
 mod list;
+mod peers;
 mod queues;
 mod table;
 mod tenants;
@@ -37,7 +38,7 @@ pub const CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0.0; cha
 
 fn all() -> impl Iterator<Item = &'static Metric> {
     let credits = credits::CREDITS.iter().chain(host_credits::HOST_CREDITS);
-    METRICS.iter().chain(queues::QUEUES).chain(credits).chain(tenants::TENANTS)
+    METRICS.iter().chain(peers::PEERS).chain(queues::QUEUES).chain(credits).chain(tenants::TENANTS)
 }
 
 /// A status as the text of a scrape.

@@ -157,12 +157,20 @@ pub struct AgentStatus {
     /// Why packets of some interfaces, or to some addresses of guests, do not belong to their service.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub guests_missed: Option<String>,
+    /// The services with filters that match nothing on this host now, one line for each kind of filter: it has no
+    /// control group, or no interface of a guest, of the name.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub filters_unmatched: Vec<String>,
     /// The epoch of the machine's broker, which counts its starts.
     pub epoch: u64,
     /// The number of other machines in the rack.
     pub peers: u64,
     /// The number of other machines whose reports arrived within the timeout.
     pub peers_alive: u64,
+    /// The other machines whose reports have had older epochs than known ones for the timeout, so that they do not
+    /// count.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub unheard: Vec<String>,
     /// The capacity of the interface: its speed (95 % of it for receiving), or the machine cap where that is lower.
     #[serde(with = "rate")]
     pub capacity_tx_bps: Bandwidth,

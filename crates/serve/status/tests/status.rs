@@ -309,6 +309,7 @@ fn complete() -> AgentStatus {
     status.drops_unattributed = Some(4);
     status.cgroups = Some(7);
     status.guests = Some(5);
+    status.filters_unmatched = vec!["vm: no interface of a guest here is called tap*".into()];
     status.fabric = Some(FabricLink {
         leads: false,
         leader: Some("m2".to_owned()),

@@ -24,11 +24,7 @@ const TRANSPORTS: [&str; 3] = ["dctcp", "pfabric", "cubic"];
 /// A run in which flows take longer the higher the load and the worse the transport.
 fn invented(load: f64, badness: f64, seed: u64, flows: u64) -> Results {
     let mut drawn = Drawn(seed * 7_919 + 1);
-    let group = |name: &str, transport: &str| Group {
-        name: name.to_owned(),
-        transport: transport.to_owned(),
-        flows_per_coflow: None,
-    };
+    let group = |name: &str, transport: &str| Group { name: name.to_owned(), transport: transport.to_owned() };
     let mut results = Results {
         scenario: "websearch".to_owned(),
         seed,

@@ -34,6 +34,7 @@ const COLUMNS: [Column; FLOW_COLUMNS.len()] = [
     Column::Long(|row| row.id),
     Column::Text(|row| row.group.into()),
     Column::MaybeLong(|row| row.coflow),
+    Column::MaybeLong(|row| row.coflow_flows),
     Column::Text(|row| row.transport.into()),
     Column::Text(|row| row.from.into()),
     Column::Text(|row| row.to.into()),

@@ -22,6 +22,7 @@ fn parquet_reads_back_the_columns_of_the_csv() {
             Field::ULong(expected.id),
             text(expected.group),
             long(expected.coflow),
+            long(expected.coflow_flows),
             text(expected.transport),
             text(expected.from),
             text(expected.to),

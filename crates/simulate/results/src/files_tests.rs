@@ -1,7 +1,7 @@
 //! Written results read back, and invalid ones are refused.
 
 use super::*;
-use crate::record::{ClassCount, FlowRecord, Group, GroupSample, LinkRecord, LinkSample, MeterSample};
+use crate::record::{ClassCount, Coflow, FlowRecord, Group, GroupSample, LinkRecord, LinkSample, MeterSample};
 use crate::sample::{sample, sample_of_lab, sample_under_policy};
 use proptest::prelude::*;
 use weir_units::{Bandwidth, MachineId, SimTime};
@@ -160,10 +160,13 @@ fn unsound_results_are_written_and_refused_when_read() {
     let group = unsound(|results| results.flows[3].group = 2);
     insta::assert_snapshot!(group, @"flow 3 refers to group 2, but there are 2");
     assert!(unsound(|results| results.flows[3].to = MachineId(9)).starts_with("flow 3 refers to host 9, but"));
-    insta::assert_snapshot!(unsound(|results| results.flows[0].coflow = Some(0)), @"flow 0 is one too many in a coflow \
-        of group `web`");
-    insta::assert_snapshot!(unsound(|results| results.flows[5].coflow = Some(0)), @"flow 6 is one too many in a coflow \
-        of group `bulk`");
+    let coflow = unsound(|results| results.flows[0].coflow = Some(Coflow { id: 0, flows: 0 }));
+    insta::assert_snapshot!(coflow, @"flow 0 is one too many in a coflow of group `web`");
+    let coflow = unsound(|results| results.flows[5].coflow = Some(Coflow { id: 0, flows: 2 }));
+    insta::assert_snapshot!(coflow, @"flow 6 is one too many in a coflow of group `bulk`");
+    let coflow = unsound(|results| results.flows[5].coflow = Some(Coflow { id: 0, flows: 3 }));
+    insta::assert_snapshot!(coflow, @"flow 5 has another number of flows of its coflow than a flow before, in group \
+        `bulk`");
     insta::assert_snapshot!(
         unsound(|results| results.flows[3].finished = Some(SimTime::ZERO)),
         @"flow 3 finished before it started"
@@ -184,12 +187,14 @@ fn unreadable_files_are_refused_with_positions() {
         fs::write(&path, text.replacen(from, to, 1)).unwrap();
         message(&Results::read(directory.path()).unwrap_err(), directory.path())
     };
-    insta::assert_snapshot!(spoil("result.json", "\"format\": 4", "\"format\": 3"));
+    insta::assert_snapshot!(spoil("result.json", "\"format\": 5", "\"format\": 3"));
     insta::assert_snapshot!(spoil("result.json", "\"seed\": 7", "\"seed\": -7"));
     insta::assert_snapshot!(spoil("result.json", "\"complete\": true,", ""));
     insta::assert_snapshot!(spoil("flows.csv", "ideal_ps", "ideal"));
     insta::assert_snapshot!(spoil("flows.csv", "2,web", "2,mail"));
     insta::assert_snapshot!(spoil("flows.csv", "60000", "sixty"));
+    let coflow = spoil("flows.csv", "bulk,0,2,", "bulk,0,,");
+    insta::assert_snapshot!(coflow, @"`DIR/flows.csv`, line 6: a coflow without its number of flows, or the reverse");
     insta::assert_snapshot!(spoil("links.csv", "10000000000", "-1"));
     insta::assert_snapshot!(spoil("links.csv", "h2->s1", "h1->s1"));
     insta::assert_snapshot!(spoil("group_samples.csv", ",2,2,", ",2,"));
@@ -302,16 +307,12 @@ pub(crate) fn results() -> impl Strategy<Value = Results> {
                     move |(mut flows, mut records, link_samples, group_samples, meters, counters, parameters)| {
                         for (flow, number) in flows.iter_mut().zip(0u64..) {
                             let of_group = groups[flow.group as usize].len().is_multiple_of(2);
-                            flow.coflow = of_group.then_some(number / 2);
+                            flow.coflow = of_group.then_some(Coflow { id: number / 2, flows: 2 + number / 2 % 3 });
                         }
                         for (record, name) in records.iter_mut().zip(&links) {
                             record.name.clone_from(name);
                         }
-                        let group = |name: &String| Group {
-                            name: name.clone(),
-                            transport: name.to_uppercase(),
-                            flows_per_coflow: (name.len().is_multiple_of(2)).then_some(5),
-                        };
+                        let group = |name: &String| Group { name: name.clone(), transport: name.to_uppercase() };
                         Results {
                             scenario: scenario.clone(),
                             seed,

@@ -1,7 +1,8 @@
-//! Invalid results: marked when they are written, and refused after they are read.
+//! Invalid results: marked when they are written, and refused after they are read. Names are checked before a run, too.
 
 use crate::record::Results;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, HashSet};
+use std::hash::Hash;
 
 /// The reason why results are not sound.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -26,10 +27,18 @@ pub enum InvalidResults {
         /// The length of the table.
         count: usize,
     },
-    /// A coflow of a group without coflows, or of more flows than the group's coflows have.
+    /// A coflow of more flows than it has.
     #[error("flow {id} is one too many in a coflow of group `{group}`")]
     Coflow {
         /// The first flow that is too many.
+        id: u64,
+        /// Its group's name.
+        group: String,
+    },
+    /// Two flows of one coflow with different numbers of its flows.
+    #[error("flow {id} has another number of flows of its coflow than a flow before, in group `{group}`")]
+    CoflowSize {
+        /// The second flow.
         id: u64,
         /// Its group's name.
         group: String,
@@ -53,18 +62,21 @@ impl Results {
         unique("groups", self.groups.iter().map(|group| group.name.as_str()))?;
         unique("links", self.links.iter().map(|link| link.name.as_str()))?;
         unique("services", self.services.iter().map(String::as_str))?;
-        let mut coflows: BTreeMap<(u32, u64), u64> = BTreeMap::new();
+        let mut coflows: BTreeMap<(u32, u64), (u64, u64)> = BTreeMap::new();
         for flow in &self.flows {
             let of = || format!("flow {}", flow.id);
             exists(of, "group", flow.group, self.groups.len())?;
             exists(of, "host", flow.from.0, self.hosts.len())?;
             exists(of, "host", flow.to.0, self.hosts.len())?;
             if let Some(coflow) = flow.coflow {
-                let group = &self.groups[flow.group as usize];
-                let flows = coflows.entry((flow.group, coflow)).or_default();
+                let group = || self.groups[flow.group as usize].name.clone();
+                let (all, flows) = coflows.entry((flow.group, coflow.id)).or_insert((coflow.flows, 0));
                 *flows += 1;
-                if *flows > group.flows_per_coflow.unwrap_or(0) {
-                    return Err(InvalidResults::Coflow { id: flow.id, group: group.name.clone() });
+                if *all != coflow.flows {
+                    return Err(InvalidResults::CoflowSize { id: flow.id, group: group() });
+                }
+                if *flows > *all {
+                    return Err(InvalidResults::Coflow { id: flow.id, group: group() });
                 }
             }
             if flow.finished.is_some_and(|finished| finished < flow.start) {
@@ -85,12 +97,21 @@ impl Results {
     }
 }
 
-fn unique<'a>(what: &'static str, names: impl Iterator<Item = &'a str>) -> Result<(), InvalidResults> {
-    let mut seen = BTreeSet::new();
+/// Checks that no two of `names` are equal; `what` is their kind in the plural, for the message. Before a run this is
+/// the check of the names that its results will have.
+///
+/// # Errors
+/// The first name that is there twice.
+pub fn unique<N: AsRef<str> + Hash + Eq>(
+    what: &'static str,
+    names: impl IntoIterator<Item = N>,
+) -> Result<(), InvalidResults> {
+    let mut seen = HashSet::new();
     for name in names {
-        if !seen.insert(name) {
-            return Err(InvalidResults::SameName { what, name: name.to_owned() });
+        if seen.contains(&name) {
+            return Err(InvalidResults::SameName { what, name: name.as_ref().to_owned() });
         }
+        seen.insert(name);
     }
     Ok(())
 }

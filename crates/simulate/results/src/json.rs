@@ -18,8 +18,9 @@ use std::collections::BTreeMap;
 use weir_units::{Bandwidth, SimTime};
 
 /// The version of a run's files; an additional key does not raise it. 1 was a file of services'
-/// bandwidths alone, 2 had no column for coflows, 3 had no runs under a policy and none of the lab.
-pub(crate) const FORMAT: u32 = 4;
+/// bandwidths alone, 2 had no column for coflows, 3 had no runs under a policy and none of the lab, 4 had the same
+/// number of flows for all coflows of a group.
+pub(crate) const FORMAT: u32 = 5;
 
 /// The whole file.
 #[derive(Debug, Serialize, Deserialize)]
@@ -53,13 +54,11 @@ pub(crate) struct ResultFile {
 pub(crate) struct GroupEntry {
     name: String,
     transport: String,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    flows_per_coflow: Option<u64>,
 }
 
 impl GroupEntry {
     fn into_group(self) -> Group {
-        Group { name: self.name, transport: self.transport, flows_per_coflow: self.flows_per_coflow }
+        Group { name: self.name, transport: self.transport }
     }
 }
 
@@ -71,11 +70,7 @@ pub(crate) struct FormatOnly {
 
 impl ResultFile {
     pub(crate) fn new(results: &Results, statistics: Option<Statistics>, files: &[(&str, &str)]) -> Self {
-        let entry = |group: &Group| GroupEntry {
-            name: group.name.clone(),
-            transport: group.transport.clone(),
-            flows_per_coflow: group.flows_per_coflow,
-        };
+        let entry = |group: &Group| GroupEntry { name: group.name.clone(), transport: group.transport.clone() };
         Self {
             format: FORMAT,
             scenario: results.scenario.clone(),

@@ -75,7 +75,7 @@ pub use files::{FileError, ResultsDirectory};
 pub use invalid::InvalidResults;
 pub use page::page;
 pub use policy::{Backend, LabRecords, PolicyResults};
-pub use record::{ClassCount, FlowRecord, Group, GroupSample, LinkRecord, LinkSample, MeterSample, Results};
+pub use record::{ClassCount, Coflow, FlowRecord, Group, GroupSample, LinkRecord, LinkSample, MeterSample, Results};
 pub use statistics::{BinStatistics, Deadlines, GroupStatistics, Statistics};
 pub use student::{Interval, confidence};
 pub use summary::{Percentile, Summary, percentile_of};

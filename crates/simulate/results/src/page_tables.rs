@@ -81,9 +81,9 @@ pub(crate) fn coflows(statistics: &Statistics) -> Option<Table> {
     table = ["mean", "p50", "p95", "p99", "p99.9", "max"].into_iter().fold(table, Table::number);
     let each = statistics.groups.iter().filter_map(|group| Some((group, group.coflows?)));
     let mut any = false;
-    for (group, of) in each.filter(|(_, of)| of.coflows > 0) {
+    for (group, of) in each {
         let cct = of.cct;
-        let counts = [of.flows_per_coflow, of.coflows, of.unfinished].map(whole);
+        let counts = [of.flows_of_each(whole), whole(of.coflows), whole(of.unfinished)];
         let times = [cct.mean, cct.p50, cct.p95, cct.p99, cct.p999, cct.max].map(|value| known(value, time));
         table.row([group.name.clone()].into_iter().chain(counts).chain(times));
         any = true;

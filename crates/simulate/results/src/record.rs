@@ -11,6 +11,15 @@ use weir_units::{Bandwidth, MachineId, SimTime};
 /// Picoseconds in a second, for rates.
 const PS_PER_SECOND: u128 = 1_000_000_000_000;
 
+/// Flows that an application awaits together: a round, a shuffle, or a request and its response.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Coflow {
+    /// Its number in its group.
+    pub id: u64,
+    /// The number of its flows, at least 1. A coflow with fewer records has not started all of them.
+    pub flows: u64,
+}
+
 /// One flow, from its first byte to its last, or to the end of the run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct FlowRecord {
@@ -18,9 +27,8 @@ pub struct FlowRecord {
     pub id: u64,
     /// The flow group of the scenario that it belongs to: an index into [`Results::groups`].
     pub group: u32,
-    /// The coflow of its group that it belongs to: the flows that an application awaits together,
-    /// as a round, a shuffle, or a request and its response. `None` if each flow is its own.
-    pub coflow: Option<u64>,
+    /// The coflow of its group that it belongs to. `None` if it is not awaited together with others.
+    pub coflow: Option<Coflow>,
     /// The host that sends: an index into [`Results::hosts`].
     pub from: MachineId,
     /// The host that receives.
@@ -105,9 +113,6 @@ pub struct Group {
     pub name: String,
     /// The name of its transport, for example `dctcp`.
     pub transport: String,
-    /// The number of flows of a coflow, at least 1; `None` if each flow is its own. One with fewer
-    /// flows has not started all of them.
-    pub flows_per_coflow: Option<u64>,
 }
 
 /// The counts of one class of a port over the whole run.

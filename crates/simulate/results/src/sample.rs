@@ -4,7 +4,7 @@ use crate::policy::{
     AgentRecord, Backend, Completion, LabRecords, MeasuringPoint, MessagesRecord, Phase, PolicyResults, PortRecord,
     RequestsRecord, ServiceSample, TransferRecord,
 };
-use crate::record::{ClassCount, FlowRecord, Group, GroupSample, LinkRecord, LinkSample, MeterSample, Results};
+use crate::record::{ClassCount, Coflow, FlowRecord, Group, GroupSample, LinkRecord, LinkSample, MeterSample, Results};
 use std::collections::BTreeMap;
 use weir_units::{Bandwidth, MachineId, SimTime};
 
@@ -46,7 +46,8 @@ fn flows() -> Vec<FlowRecord> {
         flow(6, 1, 40_000, 300, Some(90), 0),
     ];
     // Two pairs of flows of the second group, of which one has not started its second flow.
-    (flows[4].coflow, flows[6].coflow, flows[5].coflow) = (Some(0), Some(0), Some(1));
+    let pair = |id| Some(Coflow { id, flows: 2 });
+    (flows[4].coflow, flows[6].coflow, flows[5].coflow) = (pair(0), pair(0), pair(1));
     flows[1].deadline = Some(SimTime::from_micros(50));
     flows
 }
@@ -106,11 +107,7 @@ fn meter_samples() -> Vec<MeterSample> {
 
 /// Two groups on three links in 4 ms.
 pub(crate) fn sample() -> Results {
-    let group = |name: &str, transport: &str| Group {
-        name: name.to_owned(),
-        transport: transport.to_owned(),
-        flows_per_coflow: (name == "bulk").then_some(2),
-    };
+    let group = |name: &str, transport: &str| Group { name: name.to_owned(), transport: transport.to_owned() };
     Results {
         scenario: "two-groups".to_owned(),
         seed: 7,

@@ -53,7 +53,7 @@ pub struct GroupStatistics {
     pub timeouts: u64,
     /// The outcome of flows with a deadline.
     pub deadlines: Deadlines,
-    /// The times of its coflows; `None` if each flow is its own, and for all groups together.
+    /// The times of its coflows; `None` if no flow is in one, and for all groups together.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub coflows: Option<CoflowStatistics>,
 }
@@ -104,10 +104,7 @@ impl Statistics {
                 .groups
                 .iter()
                 .zip(&by_group)
-                .map(|(is, flows)| GroupStatistics {
-                    coflows: is.flows_per_coflow.map(|each| CoflowStatistics::new(flows, each)),
-                    ..group(&is.name, flows)
-                })
+                .map(|(is, flows)| GroupStatistics { coflows: CoflowStatistics::new(flows), ..group(&is.name, flows) })
                 .collect(),
         }
     }

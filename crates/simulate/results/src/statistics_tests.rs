@@ -18,7 +18,7 @@ fn flow(group: u32, bytes: u64, start: u64, finished: Option<u64>, ideal: u64) -
 }
 
 fn results(flows: Vec<FlowRecord>) -> Results {
-    let group = |name: &str| Group { name: name.to_owned(), transport: "dctcp".to_owned(), flows_per_coflow: None };
+    let group = |name: &str| Group { name: name.to_owned(), transport: "dctcp".to_owned() };
     Results {
         simulated: SimTime::from_millis(1),
         groups: vec![group("small"), group("large")],

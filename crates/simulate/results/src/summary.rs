@@ -70,6 +70,7 @@ impl Value for f64 {
 
 /// Mean, percentiles and maximum.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(from = "Stored<T>", bound(deserialize = "T: Deserialize<'de> + Copy"))]
 pub struct Summary<T> {
     /// Their number, known or not.
     pub count: u64,
@@ -77,7 +78,7 @@ pub struct Summary<T> {
     pub unknown: u64,
     /// The mean; `None` if a value is not known.
     pub mean: Option<T>,
-    /// The mean of the known ones. Files of earlier versions lack it.
+    /// The mean of the known ones.
     pub finished_mean: Option<T>,
     /// The median.
     pub p50: Option<T>,
@@ -89,6 +90,31 @@ pub struct Summary<T> {
     pub p999: Option<T>,
     /// The largest.
     pub max: Option<T>,
+}
+
+/// A summary in a file. Earlier versions had no `finished_mean`, and their `mean` was it.
+#[derive(Deserialize)]
+struct Stored<T> {
+    count: u64,
+    unknown: u64,
+    mean: Option<T>,
+    finished_mean: Option<T>,
+    p50: Option<T>,
+    p95: Option<T>,
+    p99: Option<T>,
+    p999: Option<T>,
+    max: Option<T>,
+}
+
+impl<T: Copy> From<Stored<T>> for Summary<T> {
+    fn from(stored: Stored<T>) -> Self {
+        let Stored { count, unknown, mean, finished_mean, p50, p95, p99, p999, max } = stored;
+        let (mean, finished_mean) = match finished_mean {
+            None => (mean.filter(|_| unknown == 0), mean),
+            known => (mean, known),
+        };
+        Self { count, unknown, mean, finished_mean, p50, p95, p99, p999, max }
+    }
 }
 
 impl<T: Value> Summary<T> {
@@ -160,6 +186,22 @@ mod tests {
             [500, 950, 990, 999, 1_000]
         );
         assert_eq!((summary.mean, summary.finished_mean), (Some(SimTime::from_picos(500_500)), summary.mean));
+    }
+
+    #[test]
+    fn means_of_earlier_files_are_of_finished_flows() {
+        let text = |unknown: u64| {
+            format!(
+                r#"{{"count": 4, "unknown": {unknown}, "mean": 9.5, "p50": null, "p95": null, "p99": null,
+                "p999": null, "max": null}}"#
+            )
+        };
+        let read = |unknown| serde_json::from_str::<Summary<f64>>(&text(unknown)).expect("a summary");
+        assert_eq!((read(2).mean, read(2).finished_mean), (None, Some(9.5)));
+        assert_eq!((read(0).mean, read(0).finished_mean), (Some(9.5), Some(9.5)));
+        let new = Summary::new(vec![1.0, 2.0], 1);
+        let written = serde_json::to_string(&new).expect("JSON");
+        assert_eq!(serde_json::from_str::<Summary<f64>>(&written).expect("a summary"), new);
     }
 
     #[test]

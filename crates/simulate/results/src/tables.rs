@@ -5,11 +5,11 @@
 //! that follow from others (transport, completion time, slowdown, utilisation) are there for
 //! people, and not read.
 //!
-//! Worked example: `7,web,,dctcp,h1,h9,14600,1000000,13680000,12680000,12680000,1,14600,0,0,` is
+//! Worked example: `7,web,,,dctcp,h1,h9,14600,1000000,13680000,12680000,12680000,1,14600,0,0,` is
 //! flow 7 of the group `web`, of no coflow: 14,600 bytes from h1 to h9, begun after 1 µs, done in
 //! 12.68 µs as on an idle network, without a deadline.
 
-use crate::record::{ClassCount, FlowRecord, GroupSample, LinkRecord, LinkSample, MeterSample, Results};
+use crate::record::{ClassCount, Coflow, FlowRecord, GroupSample, LinkRecord, LinkSample, MeterSample, Results};
 use crate::series::mean_utilisation;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -40,10 +40,11 @@ impl From<csv::Error> for TableError {
 }
 
 /// The columns of `flows.csv` and of `flows.parquet`.
-pub(crate) const FLOW_COLUMNS: [&str; 16] = [
+pub(crate) const FLOW_COLUMNS: [&str; 17] = [
     "id",
     "group",
     "coflow",
+    "coflow_flows",
     "transport",
     "from",
     "to",
@@ -65,6 +66,7 @@ pub(crate) struct FlowRow<'a> {
     pub(crate) id: u64,
     pub(crate) group: &'a str,
     pub(crate) coflow: Option<u64>,
+    pub(crate) coflow_flows: Option<u64>,
     pub(crate) transport: &'a str,
     pub(crate) from: &'a str,
     pub(crate) to: &'a str,
@@ -94,7 +96,8 @@ impl<'a> FlowRow<'a> {
         Self {
             id: flow.id,
             group: group.map_or(NO_NAME, |group| &group.name),
-            coflow: flow.coflow,
+            coflow: flow.coflow.map(|coflow| coflow.id),
+            coflow_flows: flow.coflow.map(|coflow| coflow.flows),
             transport: group.map_or(NO_NAME, |group| &group.transport),
             from: name_of(&results.hosts, flow.from.index()),
             to: name_of(&results.hosts, flow.to.index()),
@@ -198,7 +201,7 @@ pub(crate) fn read_flows(input: impl Read, hosts: &Names, groups: &Names) -> Res
             Ok(FlowRecord {
                 id: row.id,
                 group: groups.index(row.group)?,
-                coflow: row.coflow,
+                coflow: coflow(row.coflow, row.coflow_flows)?,
                 from: MachineId(hosts.index(row.from)?),
                 to: MachineId(hosts.index(row.to)?),
                 bytes: row.bytes,
@@ -214,6 +217,14 @@ pub(crate) fn read_flows(input: impl Read, hosts: &Names, groups: &Names) -> Res
         Ok(record().map(|flow| flows.push(flow)))
     })?;
     Ok(flows)
+}
+
+fn coflow(id: Option<u64>, flows: Option<u64>) -> Result<Option<Coflow>, String> {
+    match (id, flows) {
+        (Some(id), Some(flows)) => Ok(Some(Coflow { id, flows })),
+        (None, None) => Ok(None),
+        _ => Err("a coflow without its number of flows, or the reverse".to_owned()),
+    }
 }
 
 /// The counts of every class of a link, in the order of the columns.

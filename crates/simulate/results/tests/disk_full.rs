@@ -21,7 +21,7 @@ fn a_full_disk_is_an_error_and_leaves_nothing_half_written() {
     let directory = ResultsDirectory::prepare(temporary.path(), false).unwrap();
     let small = Results {
         hosts: vec!["h1".to_owned(), "h2".to_owned()],
-        groups: vec![Group { name: "web".to_owned(), transport: "dctcp".to_owned(), flows_per_coflow: None }],
+        groups: vec![Group { name: "web".to_owned(), transport: "dctcp".to_owned() }],
         ..Results::default()
     };
     directory.write(&small, &SizeBins::default()).unwrap();

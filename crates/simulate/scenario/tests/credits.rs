@@ -39,6 +39,24 @@ fn a_period_below_the_round_trip_is_refused() {
     assert!(refusal.contains("write at least `period: 140us`"), "{refusal}");
 }
 
+/// The slowest sender and the slowest receiver of a star are the same host, which sends to the others: 65.6 µs.
+#[test]
+fn a_star_has_round_trips_between_its_hosts() {
+    let read = |period: &str| {
+        let text = format!(
+            "scenario: 1\nname: credits\nduration: 1s\nnetwork: {{ topology: star, hosts: 3, \
+             host-link: {{ rate: 1Gb/s, delay: 10us }} }}\ntransport: {{ protocol: pace, period: {period} }}\n\
+             traffic: [ {{ from: all, to: all }} ]\n"
+        );
+        let source = Source::from_text("credits", text);
+        let read = Scenario::from_source(&source, Path::new(""), |_: &Path| Policy::parse("none", ""));
+        read.map_err(|errors| errors.render(false)).err()
+    };
+    let refusal = read("60us").expect("a longer round trip");
+    assert!(refusal.contains("between `h2` and `h1` takes 65.56"), "{refusal}");
+    assert_eq!(read("80us"), None);
+}
+
 #[test]
 fn periods_that_the_papers_field_lacks_are_refused() {
     for (keys, wrong) in [("period: 210us", true), ("max-period: 5120us", true), ("max-period: 5100us", false)] {

@@ -309,6 +309,7 @@ fn under_a_policy_the_simulator_runs_everything_and_the_lab_gives_its_reason() {
             reason("", ", kind: random, sizes: 1kB, gap: 1ms"),
             reason("", ", kind: incast, size: 1kB, every: 1ms"),
             reason("transport: { protocol: udp, rate: 1Mb/s }\n", ", kind: incast, size: 1kB, every: 1ms"),
+            reason("", ", kind: incast, size: 1kB, gap: 1ms, fan-in: 1"),
             reason("transport: dctcp\n", ""),
             reason("", ", priority: 3"),
             reason("links: { queue: { discipline: ecn, mark: 30kB } }\n", ""),
@@ -388,7 +389,7 @@ refusals! {
     transport_parameter: changed("min-rto: 10ms", "min-rto: 0ms");
     transport_key_of_another: changed("min-rto: 10ms", "gain: 0.1");
     kind: changed("kind: incast", "kind: in-cast");
-    key_of_another_kind: changed("every: 10ms, rounds: 10", "every: 10ms, load: 10%");
+    key_of_another_kind: changed("every: 10ms, rounds: 10", "every: 10ms, sizes: 10kB");
     service_without_a_policy: changed("kind: random,", "kind: random, service: a,");
     unknown_host: changed("to: h4", "to: h8");
     unknown_group: changed("from: leaf0, to: h4", "from: leaf2, to: h4");

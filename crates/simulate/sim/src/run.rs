@@ -328,10 +328,9 @@ impl<'a, O: Observer> Run<'a, O> {
         let mut flows = self.flows;
         flows.extend(self.sources.under_way(&self.world));
         flows.sort_by_key(|flow| flow.id);
-        let group = |(traffic, flows_per_coflow): (&Traffic, Option<u64>)| Group {
+        let group = |traffic: &Traffic| Group {
             name: traffic.name.clone(),
             transport: traffic.transport.protocol().to_owned(),
-            flows_per_coflow,
         };
         let graph = self.scenario.graph();
         let path = |policy: &Policy, service| policy.services().get(service).path().to_owned();
@@ -347,7 +346,7 @@ impl<'a, O: Observer> Run<'a, O> {
             simulated: self.world.now(),
             counters: counters(&self.world, self.scenario, brokers, binding),
             hosts: graph.hosts.iter().map(|host| host.name.clone()).collect(),
-            groups: self.scenario.flow_groups().iter().zip(self.sources.flows_per_coflow()).map(group).collect(),
+            groups: self.scenario.flow_groups().iter().map(group).collect(),
             flows,
             links: link_records(graph, &mut self.world, &self.links),
             sample_interval: Some(self.scenario.measurement().every.into()),

@@ -343,6 +343,12 @@ impl Sources {
         Some((FlowRecord { finished: world.flow(id).finished(), ..record }, message.known))
     }
 
+    /// The coflow of a flow in the numbers of its group's workload.
+    fn coflow(&self, known: &Known) -> Option<weir_results::Coflow> {
+        let coflow = self.groups[known.group as usize].workload.coflow(known.tag)?;
+        Some(weir_results::Coflow { id: coflow.id, flows: coflow.flows })
+    }
+
     /// The record of a flow as it is now.
     fn record<O: Observer>(&self, id: FlowId, known: &Known, world: &World<O>) -> FlowRecord {
         let flow = world.flow(id);
@@ -351,7 +357,7 @@ impl Sources {
         FlowRecord {
             id: known.id,
             group: known.group,
-            coflow: self.groups[known.group as usize].workload.coflow(known.tag),
+            coflow: self.coflow(known),
             from: weir_units::MachineId(spec.from.0),
             to: weir_units::MachineId(spec.to.0),
             bytes: spec.size.unwrap_or(delivered),
@@ -434,11 +440,6 @@ impl Sources {
     /// Whether no more traffic will start: every workload has ended and every flow is over.
     pub fn is_done(&self) -> bool {
         self.due.is_empty() && self.started == self.over && self.groups.iter().all(|group| group.workload.is_finite())
-    }
-
-    /// The number of flows in a coflow of each source; `None` if each flow is its own.
-    pub fn flows_per_coflow(&self) -> impl Iterator<Item = Option<u64>> {
-        self.groups.iter().map(|group| group.workload.flows_per_coflow())
     }
 
     /// Flows that have started, and flows that are over.

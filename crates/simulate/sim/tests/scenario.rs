@@ -162,10 +162,10 @@ fn a_request_and_its_response_are_timed_as_one() {
     let traffic = "{ kind: requests, name: ask, from: h0, to: h1, request: 200B, response: 10kB, outstanding: 1, \
                    think: 1ms, requests: 50 }";
     let results = star("1s", traffic).results;
-    assert_eq!((results.groups[0].flows_per_coflow, results.flows.len()), (Some(2), 100));
+    assert_eq!(results.flows.len(), 100);
     let statistics = Statistics::new(&results, &SizeBins::default());
     let whole = statistics.groups[0].coflows.expect("there are coflows");
-    assert_eq!((whole.coflows, whole.unfinished), (50, 0));
+    assert_eq!((whole.coflows, whole.unfinished, whole.flows_per_coflow), (50, 0, Some(2)));
     // Nothing else is on the network: the ideal times of both, and between them the 66 B of the
     // request's acknowledgement, which leaves before the response. Of the flows alone, the median
     // is a request.
@@ -180,6 +180,26 @@ fn a_request_and_its_response_are_timed_as_one() {
     assert_eq!((whole.coflows, whole.unfinished, whole.cct.p50), (1, 1, None), "its response takes 51 ms");
 }
 
+/// Incasts of three flows to random hosts of five: each is a coflow, and none has its receiver among its senders.
+#[test]
+fn incasts_to_random_receivers_are_timed_as_a_whole() {
+    let traffic = "{ kind: incast, name: query, from: all, to: all, fan-in: 3, size: 20kB, load: 10%, rounds: 40 }";
+    let results = star("1s", traffic).results;
+    let statistics = Statistics::new(&results, &SizeBins::default());
+    let queries = statistics.groups[0].coflows.expect("there are coflows");
+    assert_eq!((queries.coflows, queries.unfinished, queries.flows_per_coflow), (40, 0, Some(3)));
+    let mut receivers = std::collections::BTreeSet::new();
+    for query in 0..40 {
+        let flows = || results.flows.iter().filter(move |flow| flow.coflow.is_some_and(|coflow| coflow.id == query));
+        let to = flows().next().expect("a flow").to;
+        assert!(flows().count() == 3 && flows().all(|flow| flow.to == to && flow.from != to && flow.bytes == 20_000));
+        receivers.insert(to);
+    }
+    assert_eq!(receivers.len(), 5);
+    // Three flows of 14 frames share the receiver's link of 10 Gb/s: 51.7 µs at least.
+    assert!(queries.cct.p50.is_some_and(|time| time > SimTime::from_micros(51)), "{:?}", queries.cct);
+}
+
 #[test]
 fn a_round_is_timed_to_its_last_byte() {
     let traffic = "{ kind: incast, name: round, from: \"h[1-4]\", to: h0, size: 20kB, every: 10ms, rounds: 7, \
@@ -188,11 +208,16 @@ fn a_round_is_timed_to_its_last_byte() {
     let results = star("1s", traffic).results;
     let statistics = Statistics::new(&results, &SizeBins::default());
     let rounds = statistics.groups[0].coflows.expect("there are coflows");
-    assert_eq!((rounds.coflows, rounds.unfinished, rounds.flows_per_coflow), (7, 0, 4));
+    assert_eq!((rounds.coflows, rounds.unfinished, rounds.flows_per_coflow), (7, 0, Some(4)));
     assert_eq!((statistics.groups[1].coflows, statistics.all.coflows), (None, None));
     let mut times: Vec<SimTime> = (0..7)
         .map(|round| {
-            let flows = || results.flows.iter().filter(move |flow| flow.group == 0 && flow.coflow == Some(round));
+            let flows = || {
+                results
+                    .flows
+                    .iter()
+                    .filter(move |flow| flow.group == 0 && flow.coflow.is_some_and(|coflow| coflow.id == round))
+            };
             assert_eq!(flows().count(), 4);
             let last = flows().filter_map(|flow| flow.finished).max().expect("they finished");
             last - flows().map(|flow| flow.start).min().expect("four flows")

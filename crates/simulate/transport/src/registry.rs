@@ -26,6 +26,10 @@ pub(crate) trait Machine {
     fn shortest_timeout(_parameters: &Self::Parameters) -> Option<SimTime> {
         None
     }
+    /// The most unacknowledged bytes that the receiver takes, for transports with such a window.
+    fn receive_window(_parameters: &Self::Parameters) -> Option<u64> {
+        None
+    }
     /// The time after which an unanswered handshake is repeated, and the longest such time; `None` without one.
     fn handshake(_parameters: &Self::Parameters) -> Option<[SimTime; 2]> {
         None
@@ -100,6 +104,16 @@ macro_rules! registry {
                 match self {
                     $(Self::$variant(parameters) => {
                         <crate::$module::Sender as Machine>::shortest_timeout(parameters)
+                    })*
+                }
+            }
+
+            /// The most unacknowledged bytes of a flow that its receiver takes, at any speed and distance; `None` for a
+            /// transport without such a window.
+            pub fn receive_window(&self) -> Option<u64> {
+                match self {
+                    $(Self::$variant(parameters) => {
+                        <crate::$module::Sender as Machine>::receive_window(parameters)
                     })*
                 }
             }
@@ -356,6 +370,18 @@ mod tests {
         assert_eq!(names, ["newreno", "cubic", "dctcp", "d3", "expresspass", "pace", "pfabric", "udp"]);
         let times: Vec<_> = names.iter().map(|name| shortest(name).unwrap_or_default()).collect();
         assert_eq!(times, ["200 ms", "200 ms", "200 ms", "10 ms", "10 ms", "10 ms", "45 µs", ""]);
+    }
+
+    #[test]
+    fn transports_of_tcp_have_a_receive_window() {
+        let window = |name: &str| {
+            let parameters = read(name, None, &mut Problems::new(&Source::from_text("", ""))).expect("a protocol");
+            parameters.receive_window()
+        };
+        let tcp = ["newreno", "cubic", "dctcp"];
+        assert_eq!(tcp.map(window), [Some(4_000_000); 3]);
+        let names = variants().iter().map(|variant| variant.id);
+        assert!(names.filter(|name| !tcp.contains(name)).all(|name| window(name).is_none()));
     }
 
     /// A run has one of each per flow, and touches them per packet: four cache lines and one.

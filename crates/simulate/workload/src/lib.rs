@@ -11,6 +11,7 @@
 //! | [`Random`] | between random pairs, with independent arrivals at a load | open |
 //! | [`Bursts`] | from each sender to one random receiver after the other | open |
 //! | [`FlowList`] | one by one from a table | open |
+//! | [`Incasts`] | many senders to one random receiver at once, with independent arrivals | open |
 //! | [`Rounds::incast`] | many senders to one receiver at once, in rounds | open or closed |
 //! | [`Shuffle`] | all to all, a few at a time | closed |
 //! | [`Rounds::barrier`] | rounds that must end before the next begins | closed |
@@ -64,6 +65,7 @@ mod decimal;
 mod error;
 mod flow;
 mod hosts;
+mod incasts;
 mod list;
 mod ln;
 mod random;
@@ -82,6 +84,7 @@ pub use bursts::Bursts;
 pub use error::SpecError;
 pub use flow::{FlowStart, UNTIL_STOPPED};
 pub use hosts::Hosts;
+pub use incasts::Incasts;
 pub use list::FlowList;
 pub use random::{Deadlines, Random};
 pub use requests::{RequestLoop, Requests, Think};
@@ -91,4 +94,4 @@ pub use shuffle::{Order, Shuffle};
 pub use size::{Builtin, Framing, SizeDistribution, wire_bytes};
 pub use transfers::Transfers;
 pub use weir_document::table::{RowError, TableError};
-pub use workload::{Spec, Workload};
+pub use workload::{Coflow, Spec, Workload};

@@ -151,6 +151,19 @@ impl Rounds {
         }
     }
 
+    pub(crate) const fn size(&self) -> u64 {
+        self.bytes
+    }
+
+    /// The most flows of a round at one host.
+    pub(crate) fn together(&self) -> u64 {
+        match self.pattern {
+            Pattern::AllToAll => self.hosts.len() as u64 - 1,
+            Pattern::Ring => 1,
+            Pattern::ToOne(_) => self.per_round(),
+        }
+    }
+
     /// The number of flows of a round; at least one.
     fn per_round(&self) -> u64 {
         let hosts = self.hosts.len() as u64;

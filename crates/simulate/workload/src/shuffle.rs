@@ -41,6 +41,15 @@ impl Shuffle {
         &self.hosts
     }
 
+    pub(crate) const fn size(&self) -> u64 {
+        self.bytes
+    }
+
+    /// The most flows that a host sends at once.
+    pub(crate) fn together(&self) -> u64 {
+        self.parallel.min(self.hosts.len() as u64 - 1)
+    }
+
     /// Each host sends `bytes` to each other, with `parallel` flows at once per sender, from
     /// `start` on.
     ///

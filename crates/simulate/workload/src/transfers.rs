@@ -109,6 +109,20 @@ impl Transfers {
         Ok(self)
     }
 
+    pub(crate) const fn size(&self) -> u64 {
+        self.bytes
+    }
+
+    /// The most flows that a host sends or receives at once.
+    pub(crate) fn together(&self) -> u64 {
+        let most = |mut hosts: Vec<MachineId>| {
+            hosts.sort_unstable();
+            hosts.chunk_by(|a, b| a == b).map(<[MachineId]>::len).max().unwrap_or(0) as u64
+        };
+        let (from, to) = self.pairs.iter().copied().unzip();
+        most(from).max(most(to)) * u64::from(self.per_pair)
+    }
+
     pub(crate) fn is_finite(&self) -> bool {
         self.bytes != UNTIL_STOPPED || self.stop != SimTime::NEVER
     }

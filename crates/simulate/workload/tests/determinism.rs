@@ -5,8 +5,8 @@ use std::collections::BTreeSet;
 use std::fmt::Write as _;
 use weir_units::{MachineId, SimTime};
 use weir_workload::{
-    Arrivals, Builtin, Deadlines, FlowList, FlowStart, Hosts, MeanGap, NextRound, Order, Pattern, Random, RequestLoop,
-    Requests, Rounds, Shuffle, Spec, SpecError, Think, Transfers, Workload,
+    Arrivals, Builtin, Deadlines, FlowList, FlowStart, Hosts, Incasts, MeanGap, NextRound, Order, Pattern, Random,
+    RequestLoop, Requests, Rounds, Shuffle, Spec, SpecError, Think, Transfers, Workload,
 };
 
 fn specs() -> Result<Vec<(&'static str, Spec)>, SpecError> {
@@ -23,6 +23,7 @@ fn specs() -> Result<Vec<(&'static str, Spec)>, SpecError> {
     let transfers = Transfers::mesh(&clients, &servers)?.bytes(1000)?.times(micro, milli, SimTime::from_secs(1))?;
     let incast =
         Rounds::incast(hosts.clone(), MachineId(9), 20_000, NextRound::WhenDone(micro))?.jitter(micro)?.at_most(2)?;
+    let incasts = Incasts::new(hosts.clone(), hosts.clone(), 3, 20_000, Arrivals::Poisson, gap)?;
     let barrier = Rounds::barrier(hosts.clone(), Pattern::AllToAll, 5_000, micro)?.at_most(2)?;
     let list = list.map_err(|error| SpecError { cause: error.to_string(), hint: String::new() })?;
     Ok(vec![
@@ -32,6 +33,7 @@ fn specs() -> Result<Vec<(&'static str, Spec)>, SpecError> {
         ("random constant", Spec::Random(random(Arrivals::Constant)?.times(micro, SimTime::from_micros(50))?)),
         ("list", Spec::List(list)),
         ("incast", Spec::Rounds(incast)),
+        ("incasts", Spec::Incasts(incasts.jitter(SimTime::from_micros(2))?.at_most(9)?)),
         ("shuffle", Spec::Shuffle(Shuffle::new(hosts.clone(), 777, 2, Order::Random, micro)?)),
         ("barrier", Spec::Rounds(barrier)),
         ("requests closed", Spec::Requests(ask(closed)?.at_most(40)?)),

@@ -55,6 +55,7 @@ fn proposals(broker: &mut FabricBroker, seconds: u64) -> Vec<(u32, RackLimits)> 
         .filter_map(|output| match output {
             FabricOutput::Propose { to, limits } => Some((to.0, limits)),
             FabricOutput::SendLimits { .. } => None,
+            FabricOutput::NotifyEpoch(_) | FabricOutput::StoreEpoch(_) => panic!("no epoch goes down"),
         })
         .collect()
 }

@@ -1,5 +1,6 @@
 //! Inputs, outputs, configuration and counters of a fabric broker.
 
+use crate::epoch::EpochNotice;
 use crate::fabric_message::{RackLimits, RackReport};
 use crate::rack_broker::{INTERVALS, LimitRule, Stale};
 use weir_units::{Duration, MachineId};
@@ -54,6 +55,8 @@ pub enum FabricInput<'a> {
     /// A rack's offers under proposed limits, with a verified tag. Its epoch and round are those of the
     /// proposal.
     Reply(&'a RackReport),
+    /// The newest stamp that a machine has received of this broker, with a verified tag.
+    EpochNotice(&'a EpochNotice),
 }
 
 /// An action for the driver.
@@ -74,6 +77,10 @@ pub enum FabricOutput {
         /// The proposed limits of its rack.
         limits: RackLimits,
     },
+    /// Send this notice to the machine that it names.
+    NotifyEpoch(EpochNotice),
+    /// Store this epoch, which is in force from now on: the next start must have a higher one.
+    StoreEpoch(u64),
 }
 
 /// Counters since the start of the broker.
@@ -81,10 +88,12 @@ pub enum FabricOutput {
 pub struct FabricBrokerCounters {
     /// Reports with new information.
     pub accepted: u64,
-    /// Reports not newer than the known ones, and replies to no current proposal: replayed, duplicated
-    /// or late.
+    /// Reports of the same epoch that are not newer than the known ones, and replies to no current proposal: replayed,
+    /// duplicated or late.
     pub replayed: u64,
-    /// Reports in the name of a machine that the policy does not have.
+    /// Reports of an older epoch than the known one of their machine: its epoch went down.
+    pub older_epoch: u64,
+    /// Reports and notices in the name of a machine that the policy does not have.
     pub unknown_machine: u64,
     /// Reports made under another policy.
     pub other_policy: u64,
@@ -98,4 +107,8 @@ pub struct FabricBrokerCounters {
     pub replies_missed: u64,
     /// Times that the demands of a silent rack were cleared.
     pub forgotten: u64,
+    /// Notices to machines that a newer stamp of theirs is known.
+    pub epoch_notices: u64,
+    /// Times that this broker continued above an epoch of its own that machines had.
+    pub epochs_raised: u64,
 }

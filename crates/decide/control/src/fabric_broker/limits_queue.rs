@@ -38,6 +38,7 @@ impl LimitsQueue {
         self.proposed = false;
         for (index, rack) in racks.iter_mut().enumerate() {
             let machines = rack.recipients(now, timeout);
+            rack.send_to(&machines);
             if !machines.is_empty() {
                 self.racks.push_back((RackId(index as u32), machines));
             }
@@ -49,6 +50,9 @@ impl LimitsQueue {
 impl FabricBroker {
     /// The next message, rack by rack.
     pub fn poll_output(&mut self) -> Option<FabricOutput> {
+        if let Some(notice) = self.notices.pop_front() {
+            return Some(notice);
+        }
         if self.pending_limits.parts.is_empty() {
             let (rack, machines) = self.pending_limits.racks.pop_front()?;
             let parts = self.limits_of(rack);

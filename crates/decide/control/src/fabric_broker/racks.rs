@@ -21,12 +21,16 @@ pub(super) struct Rack {
 
 /// A machine that reported for its rack.
 #[derive(Debug, Clone)]
-struct Reporter {
+pub(super) struct Reporter {
     machine: MachineId,
     last_report: Instant,
     /// Whether it reported in this period.
     this_period: bool,
-    stamp: (u64, u64),
+    /// Whether the last limits were sent to it.
+    received_limits: bool,
+    pub(super) stamp: (u64, u64),
+    /// The time of the last notice that its reports are of an older epoch.
+    pub(super) noticed: Option<Instant>,
     /// Leaves that it reported under its current stamp.
     reported: LeafSet,
     /// Whether it replied to a proposal of the last allocation, so that it reports changed offers.
@@ -85,8 +89,25 @@ impl Rack {
         self.reporters.iter_mut().for_each(|reporter| reporter.this_period = false);
     }
 
+    /// The machines that receive the limits which end the period.
+    pub(super) fn send_to(&mut self, machines: &[MachineId]) {
+        for reporter in &mut self.reporters {
+            reporter.received_limits = machines.contains(&reporter.machine);
+        }
+    }
+
+    /// The limits of the last period had no effect: the machines that received them receive the next ones.
+    pub(super) fn repeat_period(&mut self) {
+        self.reporters.iter_mut().for_each(|reporter| reporter.this_period |= reporter.received_limits);
+    }
+
     pub(super) fn start_exchange(&mut self) {
         self.reporters.iter_mut().for_each(|reporter| reporter.replied = false);
+    }
+
+    /// The state of a machine that ever reported.
+    pub(super) fn reporter(&mut self, machine: MachineId) -> Option<&mut Reporter> {
+        self.reporters.iter_mut().find(|reporter| reporter.machine == machine)
     }
 
     /// A machine replied to the proposed limits.
@@ -141,13 +162,20 @@ impl FabricBroker {
                     machine,
                     last_report: self.now,
                     this_period: false,
+                    received_limits: false,
                     stamp: (0, 0),
+                    noticed: None,
                     reported,
                     replied: false,
                 });
                 rack.reporters.last_mut().expect("one was just added")
             }
         };
+        if stamp.0 < reporter.stamp.0 {
+            self.counters.older_epoch += 1;
+            self.notify(index, report.machine, stamp);
+            return;
+        }
         if stamp > reporter.stamp {
             // A machine that restarted has lost the proposal.
             reporter.replied &= stamp.0 == reporter.stamp.0;
@@ -188,6 +216,7 @@ impl FabricBroker {
             }
         } else {
             self.counters.replayed += 1;
+            self.notify(index, report.machine, stamp);
         }
     }
 

@@ -58,6 +58,7 @@ fn period(broker: &mut FabricBroker, seconds: u64) -> Vec<(u32, Bandwidth)> {
     let mut sent = Vec::new();
     while let Some(output) = broker.poll_output() {
         match output {
+            FabricOutput::NotifyEpoch(_) | FabricOutput::StoreEpoch(_) => panic!("no epoch goes down"),
             FabricOutput::Propose { to, limits } => {
                 let reply = reply(broker, to, &limits);
                 broker.handle_input(at(seconds), FabricInput::Reply(&reply));
@@ -177,6 +178,7 @@ fn rejected_reports_are_counted() {
         unknown_machine: 1,
         other_policy: 1,
         malformed: 4,
+        epoch_notices: 1,
         ..FabricBrokerCounters::default()
     };
     assert_eq!(*broker.counters(), expected);

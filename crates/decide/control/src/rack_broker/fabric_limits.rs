@@ -5,7 +5,7 @@
 //! little. Limits carry the fabric broker's `(epoch, round)`, so relays may be repeated and may
 //! come from several machines: the newer limits stay. Their age travels with them, so that they
 //! expire on all machines of the rack at the same time, the fabric's timeout after their arrival
-//! (50 s).
+//! (50 s). A fabric broker whose epoch went down receives a notice from the leaders (`epochs.rs`).
 //!
 //! An attacker can replay recorded limits only to a machine that received neither them nor newer
 //! ones. That machine keeps them until the next limits, or for the timeout. They are still limits
@@ -40,6 +40,10 @@ pub(super) struct FabricLimits {
     next_part: usize,
     /// Whether the last period repeated a part.
     repeats: bool,
+    /// The newest (epoch, round) of the fabric broker, as far as the rack has sent it.
+    pub(super) known: (u64, u64),
+    /// The (epoch, round) of the last limits that the fabric broker sent to this machine itself.
+    pub(super) direct: Option<(u64, u64)>,
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -60,6 +64,8 @@ impl FabricLimits {
             newest: Vec::new(),
             next_part: 0,
             repeats: false,
+            known: (0, 0),
+            direct: None,
         }
     }
 
@@ -178,6 +184,15 @@ impl RackBroker {
             return false;
         }
         let stamp = (limits.epoch, limits.round);
+        if own {
+            self.fabric.direct = Some(stamp);
+            self.notify_fabric();
+        }
+        if stamp.0 < self.fabric.known.0 {
+            self.take_older_epoch(own);
+            return false;
+        }
+        self.fabric.known = stamp.max(self.fabric.known);
         let until = self.now + self.config.fabric_timeout.saturating_sub(age);
         let (mut is_new, mut known) = (false, false);
         let mut rows = limits.rows.iter().peekable();

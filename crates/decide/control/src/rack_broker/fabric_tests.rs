@@ -69,7 +69,12 @@ impl Host {
                 Output::Broadcast(report) => self.broadcasts.push(report),
                 Output::Relay(relay) => self.relayed.push(relay),
                 Output::ReportRack(report) => self.reported.push((seconds, report)),
-                Output::ReplyRack(_) | Output::ShutOut(_) | Output::SetLimits(_) => {}
+                Output::ReplyRack(_)
+                | Output::ShutOut(_)
+                | Output::NotifyEpoch(_)
+                | Output::FabricEpoch(_)
+                | Output::SetLimits(_) => {}
+                Output::StoreEpoch(_) => panic!("no epoch goes down"),
             }
         }
     }

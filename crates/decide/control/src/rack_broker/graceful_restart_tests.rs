@@ -88,6 +88,7 @@ impl Machine {
                 Output::ReportRack(_) => self.reported += 1,
                 Output::ReplyRack(_) => panic!("nothing is proposed"),
                 Output::ShutOut(_) => {}
+                Output::NotifyEpoch(_) | Output::FabricEpoch(_) | Output::StoreEpoch(_) => panic!("no epoch goes down"),
                 Output::SetLimits(limits) => {
                     let tx = limits.iter().find(|limit| limit.direction == Direction::Tx).expect("a limit");
                     self.limit = 30f64.min(tx.limit.bps() as f64 / 1e6);

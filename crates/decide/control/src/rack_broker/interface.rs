@@ -1,5 +1,6 @@
 //! Inputs, outputs, configuration and counters of a rack broker.
 
+use crate::epoch::EpochNotice;
 use crate::fabric_message::{LimitsRelay, RackLimits, RackReport, ShutOutNotice};
 use crate::report::UsageReport;
 use weir_units::{Bandwidth, Bytes, Direction, Duration, PerDirection, ServiceId};
@@ -96,6 +97,11 @@ pub enum Input<'a> {
     Reach(Reach),
     /// The same of another machine, with a verified tag.
     ShutOut(&'a ShutOutNotice),
+    /// The newest stamp that a machine of the rack or the fabric broker has received of this machine, with a verified
+    /// tag.
+    EpochNotice(&'a EpochNotice),
+    /// The newest stamp that another machine of the rack has received of the fabric broker, with a verified tag.
+    FabricEpoch(&'a EpochNotice),
 }
 
 /// Whether a machine can reach the fabric broker, as its session shows.
@@ -153,6 +159,12 @@ pub enum Output {
     ReplyRack(RackReport),
     /// Send this notice to every other machine of the rack.
     ShutOut(ShutOutNotice),
+    /// Send this notice to the machine of the rack that it names, or to the fabric broker.
+    NotifyEpoch(EpochNotice),
+    /// Send this notice about the fabric broker to every other machine of the rack.
+    FabricEpoch(EpochNotice),
+    /// Store this epoch, which is in force from now on: the next start must have a higher one.
+    StoreEpoch(u64),
     /// Put these limits in force: one for each leaf service and direction.
     SetLimits(Vec<RuntimeLimit>),
 }
@@ -182,9 +194,12 @@ pub enum Mode {
 pub struct RackBrokerCounters {
     /// Reports with new information.
     pub accepted: u64,
-    /// Reports not newer than the known ones: replayed, duplicated or reordered.
+    /// Reports not newer than the known ones, of the same epoch: replayed, duplicated or reordered.
     pub replayed: u64,
-    /// Reports in the name of this machine or of a machine of no or another rack.
+    /// Reports of an older epoch than the known one of their machine: replayed, or the epoch went down.
+    pub older_epoch: u64,
+    /// Reports and notices in the name of this machine or of a machine of no or another rack, and notices of epochs to
+    /// another machine.
     pub unknown_machine: u64,
     /// Reports made under another policy.
     pub other_policy: u64,
@@ -204,6 +219,9 @@ pub struct RackBrokerCounters {
     pub limits_known: u64,
     /// Limits older than the known ones: replayed or reordered.
     pub limits_replayed: u64,
+    /// Limits of an older epoch than the known one of the fabric broker, received from it directly: its epoch went
+    /// down.
+    pub limits_older_epoch: u64,
     /// Limits older than the fabric's timeout.
     pub limits_expired: u64,
     /// Limits for another rack.
@@ -218,4 +236,8 @@ pub struct RackBrokerCounters {
     pub notices: u64,
     /// Notices of other machines that were not newer than known ones: replayed or reordered.
     pub notices_replayed: u64,
+    /// Notices to machines of the rack and to the fabric broker that a newer stamp of theirs is known.
+    pub epoch_notices: u64,
+    /// Times that this machine continued above an epoch of its own that others had.
+    pub epochs_raised: u64,
 }

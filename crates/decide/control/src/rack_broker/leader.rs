@@ -61,7 +61,7 @@ pub(super) fn part(period: Duration, (of, whole): (u64, u64)) -> Duration {
 pub(super) struct LeaderState {
     /// Whether the policy has a fabric section.
     pub(super) uses_fabric: bool,
-    was_leader: bool,
+    pub(super) was_leader: bool,
     next_report: Instant,
     /// Whether the time of the next report follows limits.
     follows_limits: bool,
@@ -201,6 +201,14 @@ impl RackBroker {
         self.leader.last_report = self.now;
         self.leader.reported = demands;
         self.renew_reply();
+    }
+
+    /// Sends the last report again, with the present epoch.
+    pub(super) fn repeat_rack_report(&mut self) {
+        for report in self.rack_reports(&self.leader.reported, (self.epoch, self.round)) {
+            self.counters.rack_reports += 1;
+            self.outputs.push_back(Output::ReportRack(report));
+        }
     }
 
     /// The parts of a report, or of a reply, with this epoch and round.

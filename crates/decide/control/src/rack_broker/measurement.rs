@@ -134,6 +134,7 @@ impl RackBroker {
         if self.is_alone() || (self.resuming && self.round == 1) {
             return;
         }
+        self.epochs.reported = Some(rows.to_vec());
         for part in split(rows) {
             let report = UsageReport {
                 machine: self.machine,

@@ -21,6 +21,11 @@ impl RackBroker {
             return;
         }
         let stamp = (report.epoch, report.round);
+        if self.is_of_older_epoch(index, report.epoch) {
+            self.counters.older_epoch += 1;
+            self.notify_peer(index, stamp);
+            return;
+        }
         let room = PerDirection { tx: self.room_of_each(Direction::Tx), rx: self.room_of_each(Direction::Rx) };
         let mut is_new = false;
         let mut rows = report.rows.iter().peekable();
@@ -47,8 +52,10 @@ impl RackBroker {
         if is_new {
             self.counters.accepted += 1;
             self.last_reports[index] = Some(self.now);
+            self.accepted_report(index, stamp);
         } else {
             self.counters.replayed += 1;
+            self.notify_peer(index, stamp);
         }
     }
 

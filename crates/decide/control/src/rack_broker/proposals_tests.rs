@@ -52,6 +52,7 @@ impl Host {
                 Output::ReportRack(report) => self.reports.push(report),
                 Output::ReplyRack(reply) => self.replies.push(reply),
                 Output::Broadcast(_) | Output::Relay(_) | Output::ShutOut(_) | Output::SetLimits(_) => {}
+                Output::NotifyEpoch(_) | Output::FabricEpoch(_) | Output::StoreEpoch(_) => panic!("no epoch goes down"),
             }
         }
     }

@@ -132,11 +132,8 @@ impl RackBroker {
             return;
         };
         let stamp = (notice.epoch, notice.round, !notice.shut_out);
-        let reported = (0..self.allocator.leaves().len()).map(|leaf| self.stamps[self.allocator.instance(leaf, index)]);
         let stated = self.shut_out.others[index].map(|statement| statement.stamp);
-        if reported.max().is_some_and(|newest| (notice.epoch, notice.round) < newest)
-            || stated.is_some_and(|last| stamp <= last)
-        {
+        if self.is_older(index, (notice.epoch, notice.round)) || stated.is_some_and(|last| stamp <= last) {
             self.counters.notices_replayed += 1;
             return;
         }

@@ -67,7 +67,8 @@ impl Rack {
                     others.for_each(|other| self.brokers[other].handle_input(now, Input::ShutOut(&notice)));
                 }
                 Output::ReportRack(_) => self.reported.push((machine, self.tenths)),
-                Output::ReplyRack(_) | Output::SetLimits(_) => {}
+                Output::ReplyRack(_) | Output::NotifyEpoch(_) | Output::FabricEpoch(_) | Output::SetLimits(_) => {}
+                Output::StoreEpoch(_) => panic!("no epoch goes down"),
             }
         }
     }

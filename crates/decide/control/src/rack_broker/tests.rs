@@ -58,6 +58,7 @@ impl Host {
                     self.broker.handle_input(now, Input::Meters(&readings));
                 }
                 Output::Broadcast(report) => reports.push(report),
+                Output::NotifyEpoch(_) | Output::FabricEpoch(_) | Output::StoreEpoch(_) => panic!("no epoch goes down"),
                 Output::Relay(_) | Output::ReportRack(_) | Output::ReplyRack(_) | Output::ShutOut(_) => {
                     panic!("the policy has no fabric section")
                 }
@@ -196,6 +197,7 @@ fn rejected_reports_are_counted() {
         unknown_machine: 2,
         other_policy: 1,
         malformed: 3,
+        epoch_notices: 1,
         ..RackBrokerCounters::default()
     };
     assert_eq!(*m1.broker.counters(), expected);

@@ -77,6 +77,9 @@ impl Rack {
                     Output::ReadMeters => broker.handle_input(now, Input::Meters(&self.meters[m])),
                     Output::Broadcast(report) if m < MACHINES - self.silent => reports.push(report),
                     Output::Broadcast(_) | Output::SetLimits(_) => {}
+                    Output::NotifyEpoch(_) | Output::FabricEpoch(_) | Output::StoreEpoch(_) => {
+                        panic!("no epoch goes down")
+                    }
                     Output::Relay(_) | Output::ReportRack(_) | Output::ReplyRack(_) | Output::ShutOut(_) => {
                         panic!("the policy has no fabric section")
                     }

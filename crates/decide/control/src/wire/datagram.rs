@@ -4,15 +4,19 @@
 //! |---|---|
 //! | 4 | `WEIR` |
 //! | 1 | format version, 2 |
-//! | 1 | kind: 1 usage report, 2 relayed limits, 3 rack report, 4 rack limits, 5 proposed, 6 reply, 8 shut-out notice |
+//! | 1 | kind: 1 usage report, 2 relayed limits, 3 rack report, 4 rack limits, 5 proposed, 6 reply, 7 and 8 notices |
 //! | 2 | number of rows |
 //! | 8 | fingerprint of the sender's policy |
 //! | 8, 8 | epoch and round: of the machine (1, 3, 8) or the fabric broker (2, 4); epoch and exchange (5, 6) |
-//! | 4 | the sending machine (1, 3, 6, 8), or the rack to which the limits apply (2, 4, 5) |
-//! | 4, 4 | first and last service covered; in kind 8 zero, and whether the machine is shut out (0 or 1) |
+//! | 4 | the sending machine (1, 3, 6, 7, 8), or the rack to which the limits apply (2, 4, 5) |
+//! | 4, 4 | first and last service covered; in kinds 7 and 8 zero, and a field of the notice |
 //! | 2 | only in kind 2: age of the limits in 10 ms, rounded up |
 //! | 7 to 11 each | rows: a service and two rates, see `rows.rs` |
 //! | 16 | tag over all preceding bytes, see [`super::key`] |
+//!
+//! Kind 7 is the newest epoch and round that the sender has received of another broker. Its field is that broker,
+//! where the fabric broker has the number 2³² - 1. The first service is 1 in a notice about the fabric broker to the
+//! rack. Kind 8 is whether the sender is shut out of the fabric broker, as 0 or 1.
 //!
 //! Fixed fields are big-endian. Only the magic number and the version are read before the tag is
 //! verified. Each value has exactly one encoding, so a datagram that decodes encodes to the same
@@ -30,7 +34,9 @@
 
 use super::key::{Key, TAG_LEN};
 use super::rows::{self, FabricRow};
-use crate::{FabricInput, Input, LimitsRelay, RackLimits, RackReport, ShutOutNotice, UsageReport};
+use crate::{
+    EpochNotice, FabricInput, Input, LARGEST_CLAIM, LimitsRelay, RackLimits, RackReport, ShutOutNotice, UsageReport,
+};
 use weir_units::{Duration, MachineId, RackId, ServiceId};
 
 const MAGIC: &[u8; 4] = b"WEIR";
@@ -44,7 +50,10 @@ const KIND_RACK_REPORT: u8 = 3;
 const KIND_RACK_LIMITS: u8 = 4;
 const KIND_PROPOSAL: u8 = 5;
 const KIND_REPLY: u8 = 6;
+const KIND_EPOCH: u8 = 7;
 const KIND_SHUT_OUT: u8 = 8;
+/// The fabric broker in place of a machine.
+const FABRIC_BROKER: u32 = u32::MAX;
 const HEADER_LEN: usize = 44;
 /// The unit of a relay's age.
 const AGE_STEP: Duration = Duration::from_millis(10);
@@ -66,6 +75,11 @@ pub enum Message {
     Reply(RackReport),
     /// From a machine to the others of its rack: whether it is shut out of the fabric broker.
     ShutOut(ShutOutNotice),
+    /// To one machine: the newest stamp that the sender, another one of its rack, has received of it. From or to the
+    /// fabric broker it is a message of the session, and a datagram in the simulator only.
+    EpochNotice(EpochNotice),
+    /// From a machine to the others of its rack: the newest stamp that it has received of the fabric broker.
+    FabricEpoch(EpochNotice),
 }
 
 impl Message {
@@ -77,6 +91,8 @@ impl Message {
             Self::RackLimits(limits) => Some(Input::Fabric(limits)),
             Self::Proposal(limits) => Some(Input::Proposal(limits)),
             Self::ShutOut(notice) => Some(Input::ShutOut(notice)),
+            Self::EpochNotice(notice) => notice.to.map(|_| Input::EpochNotice(notice)),
+            Self::FabricEpoch(notice) => Some(Input::FabricEpoch(notice)),
             Self::RackReport(_) | Self::Reply(_) => None,
         }
     }
@@ -85,6 +101,7 @@ impl Message {
         match self {
             Self::RackReport(report) => Some(FabricInput::Report(report)),
             Self::Reply(reply) => Some(FabricInput::Reply(reply)),
+            Self::EpochNotice(notice) if notice.to.is_none() => Some(FabricInput::EpochNotice(notice)),
             _ => None,
         }
     }
@@ -103,6 +120,11 @@ impl From<LimitsRelay> for Message {
 impl From<ShutOutNotice> for Message {
     fn from(notice: ShutOutNotice) -> Self {
         Self::ShutOut(notice)
+    }
+}
+impl From<EpochNotice> for Message {
+    fn from(notice: EpochNotice) -> Self {
+        Self::EpochNotice(notice)
     }
 }
 impl From<RackReport> for Message {
@@ -176,6 +198,12 @@ impl Header {
                 let flag = (ServiceId(0), ServiceId(n.shut_out.into()));
                 (KIND_SHUT_OUT, header(0, (n.policy, n.epoch, n.round), n.machine.0, flag))
             }
+            Message::EpochNotice(n) | Message::FabricEpoch(n) => {
+                let number = |machine: Option<MachineId>| machine.map_or(FABRIC_BROKER, |machine| machine.0);
+                let for_rack = matches!(message, Message::FabricEpoch(_));
+                let to = (ServiceId(for_rack.into()), ServiceId(number(n.to)));
+                (KIND_EPOCH, header(0, (n.policy, n.epoch, n.round), number(n.from), to))
+            }
         }
     }
 
@@ -237,7 +265,7 @@ pub fn encode(message: &Message, key: &Key) -> Vec<u8> {
         Message::RackLimits(limits) | Message::Proposal(limits) => {
             rows::put(&mut out, header.first, limits.rows.iter().map(|row| FabricRow::<true>(*row)));
         }
-        Message::ShutOut(_) => {}
+        Message::ShutOut(_) | Message::EpochNotice(_) | Message::FabricEpoch(_) => {}
     }
     let tag = key.tag(&out);
     out.extend(tag);
@@ -307,13 +335,35 @@ pub fn decode(datagram: &[u8], keys: &(impl AsRef<[Key]> + ?Sized)) -> Result<Me
                 (0, flag @ (0 | 1)) => flag == 1,
                 _ => return Err(DecodeError::Malformed("neither shut out nor not")),
             };
-            if header.rows != 0 || !fields.0.is_empty() {
-                return Err(DecodeError::Malformed("a notice with rows"));
-            }
+            check_end(&header, &fields)?;
             Ok(Message::ShutOut(ShutOutNotice { machine: MachineId(from), policy, epoch, round, shut_out }))
         }
+        KIND_EPOCH => epoch_notice(&header, &fields),
         _ => Err(DecodeError::Malformed("unknown kind")),
     }
+}
+
+/// Checks that a notice has no rows.
+fn check_end(header: &Header, fields: &Fields<'_>) -> Result<(), DecodeError> {
+    let ends = header.rows == 0 && fields.0.is_empty();
+    ends.then_some(()).ok_or(DecodeError::Malformed("a notice with rows"))
+}
+
+fn epoch_notice(header: &Header, fields: &Fields<'_>) -> Result<Message, DecodeError> {
+    let &Header { policy, epoch, round, .. } = header;
+    let machine = |number: u32| (number != FABRIC_BROKER).then_some(MachineId(number));
+    let (from, to) = (machine(header.from), machine(header.last.0));
+    let notice = EpochNotice { from, policy, to, epoch, round };
+    let message = match header.first.0 {
+        0 if from != to => Message::EpochNotice(notice),
+        1 if from.is_some() && to.is_none() => Message::FabricEpoch(notice),
+        _ => return Err(DecodeError::Malformed("a notice without a receiver")),
+    };
+    if epoch > LARGEST_CLAIM {
+        return Err(DecodeError::Malformed("epoch out of range"));
+    }
+    check_end(header, fields)?;
+    Ok(message)
 }
 
 /// Reads fixed fields from the front. The caller has checked the length.

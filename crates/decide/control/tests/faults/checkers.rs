@@ -6,7 +6,7 @@ use crate::steps::Steps;
 use crate::throttled::Throttled;
 use crate::world::World;
 use std::cell::Cell;
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use weir_control::rack_broker::LOWEST_LIMIT;
 use weir_control::wire::DecodeError;
 use weir_control::{Demand, LimitRule, Mode, NetworkReading, RackBroker, RuntimeLimit, Stale, UsageReport};
@@ -18,8 +18,8 @@ type ReportedDemands = Vec<PerDirection<Demand>>;
 pub(crate) struct Checkers {
     stale: Stale,
     pub(crate) leaves: Vec<weir_units::ServiceId>,
-    /// By (machine, epoch, round): the reported demands.
-    reported: HashMap<(usize, u64, u64), ReportedDemands>,
+    /// By (machine, epoch, round): the start of the machine, and the reported demands.
+    reported: HashMap<(usize, u64, u64), (u64, ReportedDemands)>,
     /// By machine and instance: the newest stamp seen in its broker.
     stamps: Vec<Vec<(u64, u64)>>,
     /// By machine: the time when its broker last accepted a report, on its own clock.
@@ -31,6 +31,13 @@ pub(crate) struct Checkers {
     before: Vec<(u64, u64)>,
     pub(crate) throttled: Throttled,
     pub(crate) steps: Steps,
+    /// Whether epochs may go down.
+    lower_epochs: bool,
+    /// (machine, epoch, round) of reports of two starts whose epochs were both lost, and that continued above the same
+    /// one.
+    ambiguous: HashSet<(usize, u64, u64)>,
+    /// By machine: the number of its starts.
+    starts: Vec<u64>,
     sent: u64,
     limits_set: u64,
     /// The number of checks in which a guarantee was above zero.
@@ -54,6 +61,9 @@ impl Checkers {
             before: Vec::new(),
             throttled: Throttled::new(instances, window),
             steps: Steps::new(),
+            lower_epochs: world.has_lower_epochs(),
+            ambiguous: HashSet::new(),
+            starts: vec![0; MACHINES],
             sent: 0,
             limits_set: 0,
             guarantees_seen: Cell::new(0),
@@ -62,6 +72,7 @@ impl Checkers {
 
     pub(crate) fn restarted(&mut self, machine: usize) {
         self.stamps[machine].fill((0, 0));
+        self.starts[machine] += 1;
         self.last_report[machine] = None;
         self.accepted[machine] = 0;
         self.runtime[machine] = false;
@@ -95,19 +106,25 @@ impl Checkers {
         }
     }
 
-    pub(crate) fn sent(&mut self, now: u64, machine: usize, report: &UsageReport) -> Result<(), String> {
+    /// A broker reports its usage, or repeats its last report after a notice.
+    pub(crate) fn sent(&mut self, now: u64, machine: usize, report: &UsageReport, repeats: bool) -> Result<(), String> {
         self.sent += 1;
         if report.machine != MachineId(machine as u32) {
             return Err(format!("m{} reports in another machine's name", machine + 1));
         }
         let nothing = PerDirection::both(Demand::default());
-        let reported = self
-            .reported
-            .entry((machine, report.epoch, report.round))
-            .or_insert_with(|| vec![nothing; self.leaves.len()]);
+        let (stamp, start) = ((machine, report.epoch, report.round), self.starts[machine]);
+        let reported = self.reported.entry(stamp).or_insert_with(|| (start, vec![nothing; self.leaves.len()]));
+        if reported.0 != start {
+            self.ambiguous.insert(stamp);
+        }
+        let reported = &mut reported.1;
         for row in &report.rows {
             let leaf = self.leaves.iter().position(|id| *id == row.service).ok_or("a row of no leaf")?;
             reported[leaf] = PerDirection { tx: row.tx, rx: row.rx };
+        }
+        if repeats {
+            return Ok(());
         }
         let reported = reported.clone();
         let mut rows = reported.iter().enumerate();
@@ -134,12 +151,13 @@ impl Checkers {
             if peer == machine || stamp == (0, 0) {
                 continue;
             }
-            let Some(reported) = self.reported.get(&(peer, stamp.0, stamp.1)) else {
+            let Some((_, reported)) = self.reported.get(&(peer, stamp.0, stamp.1)) else {
                 return Err(format!("m{} has a report that m{} never sent", machine + 1, peer + 1));
             };
             for direction in Direction::ALL {
                 let known = broker.demands(direction)[instance];
                 let forgotten = known == Bandwidth::ZERO && self.stale == Stale::Forget;
+                let forgotten = forgotten || self.ambiguous.contains(&(peer, stamp.0, stamp.1));
                 if known != reported[leaf][direction].bandwidth() && !forgotten {
                     return Err(format!(
                         "m{} has {known} of m{}, which reported {:?}",
@@ -153,6 +171,9 @@ impl Checkers {
         if broker.counters().accepted > self.accepted[machine] {
             self.accepted[machine] = broker.counters().accepted;
             self.last_report[machine] = Some(local);
+        }
+        if !self.lower_epochs && broker.counters().epochs_raised > 0 {
+            return Err(format!("m{} raised its epoch, which never went down", machine + 1));
         }
         if broker.counters().malformed + broker.counters().other_policy > 0 {
             return Err(format!("m{} counted a genuine report as malformed or of another policy", machine + 1));
@@ -311,9 +332,11 @@ impl Checkers {
             }
             for (other, leaf) in (0..MACHINES).flat_map(|other| (0..self.leaves.len()).map(move |leaf| (other, leaf))) {
                 let known = broker.stamp(broker.allocator().instance(leaf, other));
-                if known <= self.before[other] {
-                    let before = self.before[other];
-                    return Err(format!("m{} has {known:?} of m{}, not newer than {before:?}", m + 1, other + 1));
+                let before = self.before[other];
+                let epoch = world.machines[other].broker.as_ref().map(RackBroker::epoch);
+                if known <= before || Some(known.0) != epoch {
+                    let (m, other) = (m + 1, other + 1);
+                    return Err(format!("m{m} has {known:?} of m{other} in {epoch:?}, not newer than {before:?}"));
                 }
             }
         }

@@ -38,6 +38,8 @@ pub(crate) struct Drawn {
     pub(crate) load_every_ms: u64,
     pub(crate) marks: Marks,
     pub(crate) rule: LimitRule,
+    /// Probability that a restart finds a lower epoch than the last one.
+    pub(crate) state_lost: f64,
 }
 
 impl Drawn {
@@ -60,6 +62,7 @@ impl Drawn {
             marks: Marks::draw(&mut rng),
             // Not drawn: the worlds of even seeds are those from before there were two rules.
             rule: if seed.is_multiple_of(2) { LimitRule::Backlogged } else { LimitRule::Ceilings },
+            state_lost: state_lost(seed),
         }
     }
 
@@ -78,13 +81,19 @@ impl Drawn {
     }
 }
 
+/// In half of the worlds none. Drawn on its own, so that earlier seeds keep the rest of their worlds.
+pub(crate) fn state_lost(seed: u64) -> f64 {
+    let mut rng = SmallRng::seed_from_u64(seed ^ 0x10_5e);
+    if rng.random_bool(0.5) { 0.0 } else { rng.random_range(0.2..1.0) }
+}
+
 impl fmt::Display for Drawn {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(
             f,
             "drawn: policy {}, stale {:?}, loss {:.2}, duplication {:.2}, alteration {:.2}, replay {:.2}, delay up to \
-             {} ms, crash every {} s, partition every {} s, clocks ±{} ‰, load changes every {} ms, {}, \
-             {:?}",
+             {} ms, crash every {} s, partition every {} s, clocks ±{} ‰, load changes every {} ms, {}, {:?}, lower \
+              epochs {:.2}",
             self.policy_number,
             self.stale,
             self.loss,
@@ -98,6 +107,7 @@ impl fmt::Display for Drawn {
             self.load_every_ms,
             self.marks,
             self.rule,
+            self.state_lost,
         )
     }
 }

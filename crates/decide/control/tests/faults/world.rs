@@ -20,7 +20,7 @@ use std::sync::Arc;
 use weir_alloc::RackAllocator;
 use weir_control::rack_broker::static_limits;
 use weir_control::wire::{Key, Message};
-use weir_control::{Input, LimitRule, MeterReading, Output, RackBroker, RackBrokerConfig, UsageReport};
+use weir_control::{EpochNotice, Input, LimitRule, MeterReading, Output, RackBroker, RackBrokerConfig, UsageReport};
 use weir_policy::Policy;
 use weir_units::{Bandwidth, Bytes, Direction, Instant, MachineId, PerDirection, RackId, ServiceId};
 
@@ -30,6 +30,9 @@ const MILLISECOND: u64 = 1_000_000;
 /// and apply them. Two periods, until the last report is sent and until the last machine computes,
 /// by clocks that run up to 2 % slow; and a delivery.
 pub(crate) const PROPAGATE_WITHIN: u64 = 2_045 * MILLISECOND;
+/// The same where epochs go down: one more period. The last notice may have been lost just before the last fault, and
+/// the next one follows the first report after three quarters of a period, at which the machine reports again at once.
+const PROPAGATE_WITHIN_OF_LOWER_EPOCHS: u64 = PROPAGATE_WITHIN + 1_025 * MILLISECOND;
 /// The time after that until all shares are equal and traffic complies with them, in almost all
 /// worlds. Two periods carry the last changes of load to all machines and a limit's effect back into
 /// a demand, twice over, since a limit that is lifted or set can change another service's share; one
@@ -88,7 +91,7 @@ pub(crate) struct Machine {
     /// Starts of its broker so far, which identify stale timers.
     incarnation: u64,
     /// The last epoch, kept on disk.
-    epoch: u64,
+    pub(crate) epoch: u64,
     clock_offset: u64,
     /// Speed of its clock in millionths.
     clock_speed: u64,
@@ -178,6 +181,10 @@ pub(crate) struct World {
     full_at: Option<u64>,
     /// Datagrams recorded by an attacker.
     received: Vec<Vec<u8>>,
+    /// Draws of lost epochs and of the notices about them, on its own: other worlds stay as they are.
+    epoch_rng: SmallRng,
+    /// Notices recorded by an attacker.
+    notices: Vec<Vec<u8>>,
     events: BinaryHeap<Reverse<(u64, u64, usize)>>,
     payloads: Vec<Option<Event>>,
     verbose: bool,
@@ -189,6 +196,10 @@ pub(crate) fn run(seed: u64, verbose: bool) -> Result<Observed, String> {
     let mut checkers = Checkers::new(&world);
     let end = (FAULTY_SECONDS + agree_within(world.config.rule)) * SECOND;
     let (latest, is_published) = (latest(&world), world.config.rule == LimitRule::Backlogged);
+    let propagates_within = match world.has_lower_epochs() {
+        true => PROPAGATE_WITHIN_OF_LOWER_EPOCHS,
+        false => PROPAGATE_WITHIN,
+    };
     // A machine may be in the middle of a period at the end, so the last comparison is repeated.
     let mut until = end + 3 * SECOND;
     let (mut late, mut cycles): (Option<(u64, String)>, _) = (None, None);
@@ -200,7 +211,7 @@ pub(crate) fn run(seed: u64, verbose: bool) -> Result<Observed, String> {
         let event = world.payloads[payload].take().expect("an event happens once");
         let with_time = |failure: String| format!("at {:.3} s: {failure}", at as f64 / 1e9);
         world.step(event, &mut checkers).map_err(with_time)?;
-        if at > FAULTY_SECONDS * SECOND + PROPAGATE_WITHIN {
+        if at > FAULTY_SECONDS * SECOND + propagates_within {
             checkers.propagation(&world).map_err(with_time)?;
         }
         if at <= end {
@@ -269,6 +280,8 @@ impl World {
             faulty: true,
             full_at: None,
             received: Vec::new(),
+            epoch_rng: SmallRng::seed_from_u64(seed ^ 0xe70c),
+            notices: Vec::new(),
             events: BinaryHeap::new(),
             payloads: Vec::new(),
             verbose,
@@ -319,6 +332,11 @@ impl World {
         self.drawn.marks
     }
 
+    /// Whether restarts may find a lower epoch than the last one.
+    pub(crate) fn has_lower_epochs(&self) -> bool {
+        self.drawn.state_lost > 0.0
+    }
+
     /// The clocks' largest deviation in parts per thousand.
     pub(crate) fn skew_per_mille(&self) -> u64 {
         self.drawn.skew_per_mille
@@ -366,7 +384,9 @@ impl World {
                 let cut_off = self.machines[machine].partition != self.machines[from].partition;
                 if self.machines[machine].broker.is_some() && !cut_off {
                     match weir_control::wire::decode(&datagram, &self.key) {
-                        Ok(Message::Usage(report)) => self.drive(machine, Some(report), checkers)?,
+                        Ok(message @ (Message::Usage(_) | Message::EpochNotice(_))) => {
+                            self.drive(machine, Some(message), checkers)?;
+                        }
                         Ok(other) => return Err(format!("a message that no broker sent: {other:?}")),
                         Err(error) => checkers.rejected(&datagram, error)?,
                     }
@@ -442,7 +462,11 @@ impl World {
         let m = &mut self.machines[machine];
         m.incarnation += 1;
         // The clock may have gone back while the machine was down; the stored number must not.
-        m.epoch = (m.epoch + 1).max(m.local(now).nanos() / SECOND);
+        m.epoch = (m.epoch + 1).max(m.local(now).nanos());
+        if self.epoch_rng.random_bool(self.drawn.state_lost) {
+            // Restored from a backup, or lost by a host whose clock was ahead before.
+            m.epoch = self.epoch_rng.random_range(1..=m.epoch);
+        }
         let dead = m.dead_since.take().map(|since| now - since);
         m.count(now);
         let mut broker = RackBroker::new(&policy, MachineId(machine as u32), m.epoch, self.config, m.local(now));
@@ -457,13 +481,15 @@ impl World {
     }
 
     /// One step of the agent's loop: an input, then all outputs, then the next timer.
-    fn drive(&mut self, machine: usize, report: Option<UsageReport>, checkers: &mut Checkers) -> Result<(), String> {
+    fn drive(&mut self, machine: usize, message: Option<Message>, checkers: &mut Checkers) -> Result<(), String> {
         let mut broker = self.machines[machine].broker.take().expect("the broker is present");
         let local = self.machines[machine].local(self.now);
-        match &report {
-            Some(report) => broker.handle_input(local, Input::Report(report)),
-            None => broker.handle_input(local, Input::Timeout),
-        }
+        let input = message.as_ref().map_or(Some(Input::Timeout), Message::rack_input);
+        broker.handle_input(local, input.ok_or("a message for a fabric broker")?);
+        let report = message.as_ref().and_then(|message| match message {
+            Message::Usage(report) => Some(report),
+            _ => None,
+        });
         while let Some(output) = broker.poll_output() {
             match output {
                 Output::ReadMeters => {
@@ -472,10 +498,20 @@ impl World {
                 }
                 Output::Broadcast(report) => {
                     self.log(|| format!("m{} reports {:?}", machine + 1, report.rows));
-                    checkers.sent(self.now, machine, &report)?;
+                    let repeats = matches!(message, Some(Message::EpochNotice(_)));
+                    checkers.sent(self.now, machine, &report, repeats)?;
                     self.broadcast(machine, &report);
                 }
-                Output::Relay(_) | Output::ReportRack(_) | Output::ReplyRack(_) | Output::ShutOut(_) => {
+                Output::NotifyEpoch(notice) => self.notify(machine, &notice),
+                Output::StoreEpoch(epoch) => {
+                    self.log(|| format!("m{} continues in epoch {epoch}", machine + 1));
+                    self.machines[machine].epoch = epoch;
+                }
+                Output::Relay(_)
+                | Output::ReportRack(_)
+                | Output::ReplyRack(_)
+                | Output::ShutOut(_)
+                | Output::FabricEpoch(_) => {
                     return Err("a fabric message under a policy without a fabric section".to_owned());
                 }
                 Output::SetLimits(limits) => {
@@ -496,9 +532,9 @@ impl World {
         if next <= local {
             return Err(format!("m{} has its next period at {next}, which is not after {local}", machine + 1));
         }
-        checkers.step(machine, &broker, local, report.as_ref())?;
+        checkers.step(machine, &broker, local, report)?;
         self.machines[machine].broker = Some(broker);
-        if report.is_none() {
+        if message.is_none() {
             let at = self.machines[machine].global(next).max(self.now + 1);
             let incarnation = self.machines[machine].incarnation;
             self.schedule(at, Event::Timer { machine, incarnation });
@@ -566,6 +602,33 @@ impl World {
             }
         }
         self.received.push(datagram);
+    }
+
+    /// Sends a notice, and replays an old one to any machine.
+    fn notify(&mut self, from: usize, notice: &EpochNotice) {
+        let Some(to) = notice.to.map(MachineId::index) else { return };
+        let datagram = weir_control::wire::encode(&(*notice).into(), &self.key);
+        let mut flights = vec![(to, datagram.clone())];
+        let faulty = self.faulty;
+        let mut chance = |p: f64| faulty && self.epoch_rng.random_bool(p);
+        if chance(self.drawn.loss) {
+            flights.clear();
+        }
+        if chance(self.drawn.duplication) {
+            flights.push((to, datagram.clone()));
+        }
+        if chance(self.drawn.replay) && !self.notices.is_empty() {
+            let old = self.epoch_rng.random_range(0..self.notices.len());
+            flights.push((self.epoch_rng.random_range(0..MACHINES), self.notices[old].clone()));
+        }
+        let (longest, end) = (if faulty { self.drawn.delay_ms } else { 1 }, FAULTY_SECONDS * SECOND);
+        for (machine, datagram) in flights {
+            let at = self.now + self.epoch_rng.random_range(0..=longest * MILLISECOND);
+            if !faulty || at < end {
+                self.schedule(at, Event::Deliver { machine, from, datagram });
+            }
+        }
+        self.notices.push(datagram);
     }
 
     fn deliver(&mut self, machine: usize, from: usize, datagram: Vec<u8>) {

@@ -259,7 +259,10 @@ fn config(args: &Args, ui: &mut Ui) -> Result<AgentConfig, CommandError> {
     let fabric = fabric(args, &name, &broker);
     let tenants = args.state.join(format!("tenants-{name}.json"));
     let files = Files { args: args.clone(), name };
-    let epoch = files.next_epoch().map_err(|error| CommandError::cannot_write(&args.state, error))?;
+    let epoch = files.next_epoch().map_err(|error| match error.kind() {
+        io::ErrorKind::InvalidData => CommandError::refused(error.to_string()),
+        _ => CommandError::cannot_write(&args.state, error),
+    })?;
     Ok(AgentConfig {
         runtime_config,
         source: Box::new(files),
@@ -273,6 +276,7 @@ fn config(args: &Args, ui: &mut Ui) -> Result<AgentConfig, CommandError> {
         status: args.status.clone(),
         metrics: args.metrics,
         fabric,
+        fabric_sockets: Default::default(),
         tenants: Some(tenants),
     })
 }
@@ -321,6 +325,10 @@ impl Source for Files {
     fn next_epoch(&self) -> io::Result<u64> {
         epoch::next(&self.args.state, &format!("epoch-{}", self.name), 0)
     }
+
+    fn raise_epoch(&self, to: u64) -> io::Result<()> {
+        epoch::raise(&self.args.state, &format!("epoch-{}", self.name), to)
+    }
 }
 
 /// The session with the fabric broker, if there is one.
@@ -337,6 +345,8 @@ fn fabric(args: &Args, machine: &str, broker: &RackBrokerConfig) -> Option<Sessi
         identity,
         period: broker.fabric_period,
         timeout: broker.fabric_timeout,
+        // The agent sets them.
+        sockets: None,
     })
 }
 
@@ -370,8 +380,10 @@ fn from_policy(policy: &Policy, id: MachineId) -> Result<SocketAddr, CommandErro
 /// Refuses an address that is not that of one machine, as a policy's `address:` does: address and
 /// port identify datagrams to the agent.
 fn one_machine(address: SocketAddr) -> Result<SocketAddr, &'static str> {
+    // An IPv4-mapped address is the IPv4 one, as in a policy.
+    let address = SocketAddr::new(address.ip().to_canonical(), address.port());
     match address {
-        _ if address.ip().is_unspecified() || address.ip().is_multicast() => Err("is not the address of one machine"),
+        _ if !weir_network::language::is_of_one_machine(address.ip()) => Err("is not the address of one machine"),
         _ if address.port() == 0 => Err("has no port"),
         _ => Ok(address),
     }

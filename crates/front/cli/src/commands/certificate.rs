@@ -3,6 +3,7 @@
 use crate::error::{CommandError, Exit};
 use crate::input;
 use crate::output::Ui;
+use crate::values;
 use std::path::PathBuf;
 use weir_fabric::ca::{Ca, CaError, Holder, Made};
 use weir_network::names::check_name;
@@ -36,7 +37,7 @@ pub(crate) struct Args {
     #[arg(long, value_name = "HOST[,HOST]")]
     fabric: Vec<String>,
     /// How long certificates last
-    #[arg(long, default_value_t = 730, value_parser = clap::value_parser!(u64).range(1..=3_650))]
+    #[arg(long, default_value_t = 730, value_parser = |text: &str| values::count::<u64>(text, 3_650))]
     days: u64,
 }
 

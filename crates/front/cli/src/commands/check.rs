@@ -1,4 +1,6 @@
-//! `weir check`: whether a policy is valid and its guarantees fit.
+//! `weir check`: whether a policy is valid, its guarantees fit, and agents and forwarders can enforce it.
+
+mod enforceable;
 
 use crate::error::{CommandError, Exit};
 use crate::output::{Style, Table, Ui};
@@ -8,7 +10,6 @@ use crate::{credits, input, levels, mechanisms, text};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::path::PathBuf;
-use weir_datapath::Classifier;
 use weir_document::{Diagnostic, Diagnostics};
 use weir_latency::levels::Admitted;
 use weir_placement::Strategy;
@@ -23,6 +24,7 @@ use weir_units::{Bandwidth, ContentionPoint, Direction};
 Examples:
   weir check policy.yaml
   weir check policy.yaml --placed /var/lib/weir/placement.json
+  weir check policy.yaml --interface eth0
   weir check --json - < policy.yaml | jq '.diagnostics[] | \"\\(.line): \\(.cause)\"'
 
 With --json: {\"valid\": true or false, \"errors\": how many, \"diagnostics\": [{\"severity\",
@@ -61,6 +63,12 @@ With --json it has \"tenants\" too: {\"places\": file or null, \"placed\", \"rej
 \"shared\", \"credits\", \"tenants\", \"most_tenants\", \"queues_left\", \"ports_with_more_tenants\"}]}.
 Reservations are the same in both directions of a link.
 
+A policy that agents or forwarders refuse is refused here too, by the same rules: at most 1024
+services and tenants, 4096 filters of an interface, 256 that a packet is compared with, 64 globs
+over control groups. Filters by interface are tried on the names that the policy states, or with
+--interface on that one; then a remark lists the globs that hold there for packets of guests only.
+--for-planning makes these refusals remarks.
+
 Exit code 0: valid, perhaps with notes. 2: refused.")]
 pub(crate) struct Args {
     /// The policy file; `-` is standard input
@@ -68,6 +76,12 @@ pub(crate) struct Args {
     /// Check the tenants of this placement where they are
     #[arg(long, value_name = "FILE")]
     placed: Option<PathBuf>,
+    /// Check for an agent on this interface
+    #[arg(long, value_name = "NAME", value_parser = enforceable::interface_name)]
+    interface: Option<String>,
+    /// Check for `weir plan`, `allocate` and `place` alone: what agents and forwarders refuse is a remark
+    #[arg(long)]
+    for_planning: bool,
     /// Print JSON
     #[arg(long)]
     json: bool,
@@ -115,7 +129,15 @@ impl CheckedPolicy {
         ui: &mut Ui,
     ) -> Result<Result<Self, Diagnostics>, CommandError> {
         notes.extend(shaper_remarks::of_policy(&policy));
-        notes.extend(filter_remark(&policy));
+        if let Some(obstacle) = enforceable::obstacle(&policy, args.interface.as_deref()) {
+            if !args.for_planning {
+                return Ok(Err(obstacle.error(&policy)));
+            }
+            notes.push(obstacle.note(&policy));
+        }
+        if let Some(name) = &args.interface {
+            notes.extend(enforceable::guest_remark(&policy, name));
+        }
         if policy.tenants().is_empty() {
             if args.placed.is_some() {
                 let hint = "leave --placed out";
@@ -210,16 +232,6 @@ fn route_remark(policy: &Policy, found: &[TenantRoute]) -> Option<Diagnostic> {
     let hint = "`weir place` lists the routes: configure them and write `tenant-queues: { paths: routed }`, or write \
                 `paths: spread`, which needs none and reserves in full on each of the equal uplinks";
     Some(policy.note(&["tenants"], &cause, hint))
-}
-
-/// A remark on filters that agents refuse on an interface whose name no glob matches. The policy may still be one for
-/// planning.
-fn filter_remark(policy: &Policy) -> Option<Diagnostic> {
-    let services = policy.services();
-    let error = Classifier::of(policy, Some("")).err()?;
-    let path = error.service().map_or("", |service| services.get(service).path());
-    let keys: Vec<&str> = path.split('/').flat_map(|name| ["services", name]).chain(["match"]).collect();
-    Some(policy.note(&keys, &format!("no agent enforces these filters: {error}"), error.hint()))
 }
 
 /// The output of `--json` for a refused document.

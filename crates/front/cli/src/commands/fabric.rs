@@ -6,6 +6,7 @@ use super::limit_rule::RuleChoice;
 use crate::error::{CommandError, Exit};
 use crate::input;
 use crate::output::Ui;
+use crate::values;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -213,7 +214,7 @@ fn prefix(text: &str) -> Result<String, String> {
 
 /// A lease that etcd can grant; it makes short ones longer.
 fn lease(text: &str) -> Result<Duration, String> {
-    let lease: Duration = text.parse().map_err(|error: weir_units::QuantityError| error.to_string())?;
+    let lease = values::time(text)?;
     let whole = lease.nanos().is_multiple_of(1_000_000_000);
     if !whole || lease < Duration::from_secs(2) || lease > Duration::from_secs(60) {
         return Err("write whole seconds, 2 to 60".to_owned());
@@ -251,12 +252,7 @@ fn raise_descriptors() {
 
 /// A period or timeout of the fabric.
 pub(crate) fn period(text: &str) -> Result<Duration, String> {
-    let period: Duration = text.parse().map_err(|error: weir_units::QuantityError| error.to_string())?;
-    let (least, most) = (Duration::from_millis(100), Duration::from_secs(3_600));
-    if period < least || period > most {
-        return Err(format!("write a time between {least} and {most}"));
-    }
-    Ok(period)
+    values::time_in(text, Duration::from_millis(100)..=Duration::from_secs(3_600))
 }
 
 /// The timeout for a period: by default five of them (Parley, table 1), and more than one.

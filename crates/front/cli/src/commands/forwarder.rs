@@ -9,6 +9,7 @@ use crate::error::{CommandError, Exit};
 use crate::input;
 use crate::interrupt::{Hangup, Interrupt};
 use crate::output::Ui;
+use crate::values;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
@@ -121,12 +122,7 @@ impl FromStr for Link {
 
 /// Parses p-min: 20 us to a second.
 pub(super) fn period(text: &str) -> Result<Duration, String> {
-    let period: Duration = text.parse().map_err(|error| format!("{error}"))?;
-    let range = Duration::from_micros(20)..=Duration::from_secs(1);
-    match range.contains(&period) {
-        true => Ok(period),
-        false => Err("a period is 20us to 1s".to_owned()),
-    }
+    values::time_in(text, Duration::from_micros(20)..=Duration::from_secs(1))
 }
 
 pub(crate) fn run(args: &Args, ui: &mut Ui) -> Result<Exit, CommandError> {

@@ -5,12 +5,12 @@ use crate::input;
 use crate::interrupt::Interrupt;
 use crate::output::{Style, Ui};
 use crate::progress::{self, Watch};
-use crate::report_files::ReportArgs;
+use crate::report_files::{ReportArgs, ReportFiles};
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use weir_lab::run::LabOutcome;
 use weir_lab::{Fault, LabError, Progress, Recovery, janitor};
-use weir_results::SizeBins;
+use weir_results::{Results, SizeBins};
 use weir_runs::results::measured;
 use weir_runs::sweep::{self, Setting};
 use weir_scenario::{LabScenario, ReadOptions, Scenario};
@@ -76,25 +76,40 @@ pub(crate) fn run(args: &Args, ui: &mut Ui) -> Result<Exit, CommandError> {
     print_tenants(lab, &outcome, ui)?;
     let complete = !outcome.interrupted;
     let results = measured(lab, &outcome.result, complete, outcome.records(lab), &options.set);
-    if let Some(files) = files {
-        let page = files.write(&results, &command(path, &args.set))?;
-        ui.notice(&format!("report: {}\n", page.display()))?;
-    }
-    if outcome.interrupted {
-        let (until, of) = (results.simulated.picos() as f64 / 1e12, lab.duration().as_secs_f64());
-        let title = ui.on_err(Style::Limited, "interrupted:");
-        ui.notice(&format!("{title} the results cover {until} s of {of} s; the lab is down\n"))?;
-    }
-    if args.json {
-        ui.print(&results.to_json(&SizeBins::default()))?;
-    } else {
-        super::sim::print_lab(&results, ui)?;
-    }
+    publish(&results, files, &command(path, &args.set), lab.duration(), args.json, ui)?;
     Ok(match outcome.interrupted {
         true => Exit::Interrupted,
         false if outcome.omitted_faults.is_empty() => Exit::Done,
         false => Exit::Failed,
     })
+}
+
+/// Writes the results into a directory and prints them. They are printed also if they cannot be written: a full disk
+/// does not take the outcome of an hour with it.
+fn publish(
+    results: &Results,
+    files: Option<ReportFiles>,
+    command: &str,
+    duration: Duration,
+    json: bool,
+    ui: &mut Ui,
+) -> Result<(), CommandError> {
+    let written = match files.map(|files| files.write(results, command)) {
+        Some(Ok(page)) => Ok(ui.notice(&format!("report: {}\n", page.display()))?),
+        Some(Err(error)) => Err(error),
+        None => Ok(()),
+    };
+    if !results.complete {
+        let (until, of) = (results.simulated.picos() as f64 / 1e12, duration.as_secs_f64());
+        let title = ui.on_err(Style::Limited, "interrupted:");
+        ui.notice(&format!("{title} the results cover {until} s of {of} s; the lab is down\n"))?;
+    }
+    if json {
+        ui.print(&results.to_json(&SizeBins::default()))?;
+    } else {
+        super::sim::print_lab(results, ui)?;
+    }
+    written
 }
 
 /// The command line that runs it again.
@@ -207,5 +222,39 @@ pub(super) fn refusal(error: LabError) -> CommandError {
         LabError::Fault(fault) => CommandError::refused(fault.cause.clone()).hint(fault.hint.clone()),
         LabError::Busy => CommandError::failed(error.to_string()).hint("wait for it to end"),
         _ => CommandError::failed(error.to_string()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use weir_results::Backend;
+
+    /// A directory that disappears during the run: the results are on standard output, and the command fails.
+    #[test]
+    fn results_are_printed_also_if_they_cannot_be_written() {
+        let directory = tempfile::tempdir().expect("a directory");
+        let report = directory.path().join("report");
+        let files = ReportFiles::prepare(&report, false).expect("prepared");
+        std::fs::remove_dir(&report).expect("removed");
+        std::fs::write(&report, "a file in its place").expect("written");
+        let results = Results {
+            scenario: "small".to_owned(),
+            backend: Backend::Lab,
+            policy: Some(weir_results::PolicyResults::default()),
+            ..Results::default()
+        };
+        let (mut ui, out, err) = Ui::captured();
+        let second = Duration::from_secs(1);
+        let failed =
+            publish(&results, Some(files), "weir lab s.yaml", second, true, &mut ui).expect_err("no directory");
+        assert_eq!(failed.exit(), Exit::Failed);
+        let value: serde_json::Value = serde_json::from_slice(&out.borrow()).expect("JSON");
+        assert_eq!((&value["scenario"], &value["complete"]), (&"small".into(), &false.into()));
+        let notices = String::from_utf8(err.borrow().clone()).expect("text");
+        assert!(
+            notices.contains("interrupted: the results cover 0 s of 1 s") && !notices.contains("report:"),
+            "{notices}"
+        );
     }
 }

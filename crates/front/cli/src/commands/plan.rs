@@ -9,6 +9,7 @@ use crate::plan::trace::TraceInput;
 use crate::plan::write::PolicyFile;
 use crate::plan::{caps, json as plan_json, page, print};
 use crate::report_files::{ReportArgs, ReportFiles};
+use crate::values::{self, refusal_text};
 use crate::{input, levels, text};
 use serde_json::json;
 use std::path::{Path, PathBuf};
@@ -92,17 +93,17 @@ pub(crate) struct Args {
     load: Option<Load>,
     /// Steps of the rate law until senders have converged; 30 in the worst case
     #[arg(long, value_name = "N", default_value_t = queue::ITERATIONS, conflicts_with = "convergence")]
-    #[arg(value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
+    #[arg(value_parser = |text: &str| values::count::<u32>(text, 1_000_000))]
     iterations: u32,
     /// The time until senders have converged, instead of iterations times the service's interval
-    #[arg(long, value_name = "TIME", value_parser = time)]
+    #[arg(long, value_name = "TIME", value_parser = values::time)]
     convergence: Option<Duration>,
     /// How many senders' bursts may come at once
     #[arg(long, value_name = "N", default_value_t = queue::SENDERS)]
-    #[arg(value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
+    #[arg(value_parser = |text: &str| values::count::<u32>(text, 1_000_000))]
     senders: u32,
     /// The shortest retransmission timeout, instead of the scenario's or Linux's 200 ms
-    #[arg(long, value_name = "TIME", value_parser = time)]
+    #[arg(long, value_name = "TIME", value_parser = values::time)]
     min_rto: Option<Duration>,
     /// A scenario under this policy, whose buffers and timers count instead of the policy's
     #[arg(long, value_name = "FILE")]
@@ -384,16 +385,8 @@ impl Args {
     }
 }
 
-fn refusal_text(refusal: scalar::Refusal) -> String {
-    format!("{}; {}", refusal.cause, refusal.hint)
-}
-
 fn rate(text: &str) -> Result<Bandwidth, String> {
     scalar::rate(text, false, false).map_err(refusal_text)
-}
-
-fn time(text: &str) -> Result<Duration, String> {
-    scalar::time(text, false).map_err(refusal_text)
 }
 
 fn percent(text: &str) -> Result<Load, String> {

@@ -196,6 +196,12 @@ impl Queue<'_, '_> {
             self.begin("the smallest capacity for the planned traffic");
             let traffic = traffic(capacity, Some(load));
             capacity_for_traffic = or_text(self.queue.smallest_capacity_for(traffic, target, self.monitor))?;
+            // Less than the traffic would hold for as long as the trace lasts, and no longer.
+            let too_short = |found: &Bandwidth| *found < traffic;
+            if capacity_for_traffic.as_ref().is_ok_and(too_short) {
+                capacity_for_traffic =
+                    Err(format!("the trace ends before messages wait for {}: a longer one is needed", target));
+            }
         }
         self.begin("the largest load");
         let largest_load = or_text(self.queue.largest_load(capacity, target, self.monitor))?;

@@ -159,6 +159,7 @@ fn agent_state(agent: &AgentStatus) -> String {
             let why = link.session.as_ref().map_or(Some("no --fabric"), |session| session.last_failure.as_deref());
             format!("shut out of the fabric broker: {}", why.unwrap_or("it sends no limits"))
         }
+        _ if !agent.unheard.is_empty() => format!("of an older epoch: {}", agent.unheard.join(", ")),
         Some(link) if link.leads => format!("leads, {mode} {}/{} peers", agent.peers_alive, agent.peers),
         _ => format!("{mode} {}/{} peers", agent.peers_alive, agent.peers),
     }

@@ -118,7 +118,8 @@ impl Setup {
         let period: weir_units::Duration = period.parse().expect("a period");
         let brokers: Vec<BrokerUrl> = urls.iter().map(|url| url.parse().expect("an address")).collect();
         let identity = self.identity(&format!("machine-{machine}"));
-        let config = SessionConfig { machine: machine.to_owned(), brokers, identity, period, timeout: period * 5 };
+        let (machine, timeout) = (machine.to_owned(), period * 5);
+        let config = SessionConfig { machine, brokers, identity, period, timeout, sockets: None };
         Session::start(config).expect("a session")
     }
 
@@ -188,7 +189,7 @@ pub(crate) async fn limits(session: &mut Session) -> RackLimits {
         let proposed = match session.message().await {
             FromFabric::Limits(limits) => return limits,
             FromFabric::Proposal(limits) => limits,
-            FromFabric::Reach(_) => continue,
+            FromFabric::Reach(_) | FromFabric::Notice(_) => continue,
         };
         let RackLimits { policy, epoch, round, first, last, .. } = proposed;
         let offered = |rate: Bandwidth| if rate.is_unlimited() { Bandwidth::ZERO } else { rate };

@@ -92,6 +92,7 @@ fn reports_of(services: u32, machines: u32) -> Result<Reports, ComputeError> {
                 }
                 Output::ReportRack(report) => reports.rack = vec![report],
                 Output::Relay(_) | Output::SetLimits(_) | Output::ReplyRack(_) | Output::ShutOut(_) => {}
+                Output::NotifyEpoch(_) | Output::FabricEpoch(_) | Output::StoreEpoch(_) => {}
             }
         }
         let most = FASTEST.bytes_in(config.period).get();

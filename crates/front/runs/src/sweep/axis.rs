@@ -11,6 +11,7 @@
 
 use crate::text;
 use serde::{Deserialize, Serialize};
+use weir_units::digits::{self, Digits};
 
 /// The most values of an axis: a longer range is a mistake.
 const MAX_VALUES: u64 = 100_000;
@@ -194,7 +195,12 @@ fn split<'a>(text: &'a str, what: &str) -> Result<(&'a str, &'a str), InvalidOpt
 }
 
 fn range(text: &str, first: &str, last: &str) -> Result<impl Iterator<Item = String> + use<>, InvalidOption> {
-    let number = |text: &str| text.trim().parse::<u64>().ok();
+    for end in [first, last].map(str::trim) {
+        if let Err(Digits::LeadingZero(_)) = digits::whole(end) {
+            return Err(InvalidOption(format!("{}: {}", digits::leading_zero(end), digits::LEADING_ZERO)));
+        }
+    }
+    let number = |text: &str| digits::whole(text.trim()).ok().and_then(|number| u64::try_from(number).ok());
     let (Some(first), Some(last)) = (number(first), number(last)) else {
         return Err(InvalidOption(format!("`{text}` is not a range of whole numbers such as `1..5`")));
     };
@@ -220,6 +226,10 @@ mod tests {
         assert_eq!(values("a=b=c"), Ok("b=c".to_owned()));
         for wrong in ["seed", "=1", "seed=", "seed=1,,2", "seed=1,1..2", "seed=3..1", "seed=1..x", "seed=0..100000"] {
             assert!(values(wrong).is_err(), "{wrong}");
+        }
+        for zeros in ["seed=01..3", "seed=1..03", "seed=8..010", "seed=00..3"] {
+            let InvalidOption(cause) = values(zeros).expect_err(zeros);
+            assert!(cause.contains("has a leading zero"), "{cause}");
         }
     }
 

@@ -5,8 +5,10 @@ use crate::runtime_config::{RuntimeConfig, Source};
 use std::io;
 use std::net::SocketAddr;
 use std::path::PathBuf;
+use std::sync::Arc;
 use weir_control::RackBrokerConfig;
 use weir_fabric::{SessionConfig, SessionError};
+use weir_linux::fabric_sockets::FabricSockets;
 use weir_linux::shaper::Backend;
 use weir_units::Duration;
 
@@ -36,14 +38,16 @@ pub struct AgentConfig {
     pub keep: bool,
     /// The session with the fabric broker, if there is one. Tenants' queues follow the same brokers.
     pub fabric: Option<SessionConfig>,
+    /// The sockets of these sessions, the only ones of this host that may connect to the brokers; none at the start.
+    pub fabric_sockets: Arc<FabricSockets>,
     /// The file of the last settings of tenants, with which the next agent starts, if any.
     pub tenants: Option<PathBuf>,
 }
 
 impl AgentConfig {
-    /// The backend and p-min of credits: how rates and credits are enforced.
-    pub(crate) fn means(&self) -> (Option<Backend>, Duration) {
-        (self.backend, self.credit_period)
+    /// The backend and p-min of credits: how rates and credits are enforced; and the sockets of sessions.
+    pub(crate) fn means(&self) -> (Option<Backend>, Duration, &Arc<FabricSockets>) {
+        (self.backend, self.credit_period, &self.fabric_sockets)
     }
 }
 

@@ -404,6 +404,7 @@ fn subscriber_config(config: &RuntimeConfig, fabric: Option<&SessionConfig>) -> 
         is_switch: false,
         brokers: fabric.brokers.clone(),
         identity: fabric.identity.clone(),
+        sockets: fabric.sockets.clone(),
     })
 }
 

@@ -63,6 +63,7 @@ fn an_unreadable_certificate_is_an_error_before_a_change() {
         identity: IdentityFiles { certificate: at("m1.pem"), private_key: at("m1.key"), ca: at("ca.pem") },
         period: Duration::from_millis(400),
         timeout: Duration::from_secs(2),
+        sockets: None,
     };
     let error = Tenants::new().check(&config, Some(&fabric)).expect_err("no certificate");
     assert!(error.to_string().contains("m1.pem"), "{error}");

@@ -4,6 +4,7 @@ use std::sync::Arc;
 use weir_alloc::RackAllocator;
 use weir_control::wire::Keys;
 use weir_control::{LimitRule, static_limits};
+use weir_linux::fabric_sockets::FabricSockets;
 use weir_linux::settings::ControlSettings;
 use weir_linux::shaper::Backend;
 use weir_linux::tags::HostTags;
@@ -23,6 +24,8 @@ pub struct HostContext<'a> {
     pub rule: LimitRule,
     /// The sources and receivers of control traffic.
     pub control: ControlSettings,
+    /// The fabric brokers, and the sockets that may connect to them.
+    pub fabric: &'a Arc<FabricSockets>,
     /// The backend that enforces rates; if absent, the first that is possible.
     pub backend: Option<Backend>,
     /// p-min of credits, at least 20 µs.

@@ -3,7 +3,7 @@
 use std::io;
 use std::path::PathBuf;
 use tracing::debug;
-use weir_datapath::ClassifierError;
+use weir_datapath::Unenforceable;
 use weir_linux::cgroups::CgroupError;
 use weir_linux::interface::InterfaceError;
 use weir_linux::loader::LoaderError;
@@ -29,8 +29,11 @@ pub enum HostError {
         #[source]
         error: io::Error,
     },
-    /// The process of an agent cannot be opened, for example because it is one of another PID namespace.
-    #[error("process {process}, which has the agent's lock: {error}")]
+    /// The process whose number is in an agent's lock is not the agent.
+    #[error(
+        "process {process} of the agent's lock: {}; the agent may run in another PID namespace",
+        if error.kind() == io::ErrorKind::NotFound { "it does not have the lock".to_owned() } else { error.to_string() }
+    )]
     Process {
         /// Its number.
         process: u32,
@@ -41,9 +44,9 @@ pub enum HostError {
     /// The interface.
     #[error(transparent)]
     Interface(#[from] InterfaceError),
-    /// The policy's filters.
+    /// The policy's services or filters.
     #[error("{}; {}", .0, .0.hint())]
-    Classifier(#[from] ClassifierError),
+    Unenforceable(#[from] Unenforceable),
     /// The control groups of the policy's filters.
     #[error(transparent)]
     Cgroups(#[from] CgroupError),
@@ -114,7 +117,7 @@ impl HostError {
     pub fn is_refusal(&self) -> bool {
         matches!(
             self,
-            Self::Classifier(_)
+            Self::Unenforceable(_)
                 | Self::Cgroups(_)
                 | Self::Credits { .. }
                 | Self::Levels { .. }

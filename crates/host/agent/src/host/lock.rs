@@ -4,10 +4,12 @@
 //! agent, by the interface's name, is held as long as the agent runs, also while the interface is absent.
 
 use super::HostError;
-use std::fs::{self, File, OpenOptions, TryLockError};
+use std::fs::{self, File, Metadata, OpenOptions, TryLockError};
 use std::io::{self, Read as _, Write as _};
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
+use std::thread;
+use std::time::Duration;
 use weir_linux::interface::Interface;
 
 /// The directory of locks, which is Weir's and which a restart of the host empties.
@@ -76,8 +78,14 @@ pub(super) fn lock_agent(directory: &Path, interface: &Interface) -> Result<Lock
     acquire(directory, &Locks::within(directory)?.of_agent(interface.name()), interface.name())
 }
 
+/// The attempts to take a lock, and the time between two of them: [`holder`] and [`sweep`] have the lock of a killed
+/// agent for some microseconds, which is no agent's.
+const ATTEMPTS: u32 = 25;
+const BETWEEN_ATTEMPTS: Duration = Duration::from_millis(2);
+
 fn acquire(directory: &Path, path: &Path, interface: &str) -> Result<Lock, HostError> {
     let failed = |error| HostError::Lock { lock: path.into(), error };
+    let mut attempts = 1..ATTEMPTS;
     loop {
         fs::create_dir_all(directory).map_err(failed)?;
         // Not truncated before the lock is taken, since it contains the holder's process number.
@@ -92,6 +100,10 @@ fn acquire(directory: &Path, path: &Path, interface: &str) -> Result<Lock, HostE
         };
         match file.try_lock() {
             Ok(()) => {}
+            Err(TryLockError::WouldBlock) if attempts.next().is_some() => {
+                pause(BETWEEN_ATTEMPTS);
+                continue;
+            }
             Err(TryLockError::WouldBlock) => {
                 return Err(HostError::Taken { interface: interface.into(), lock: path.into() });
             }
@@ -109,9 +121,31 @@ fn acquire(directory: &Path, path: &Path, interface: &str) -> Result<Lock, HostE
     }
 }
 
-/// The process number of the agent of an interface of this name; `None` if no agent runs, or if it has not yet written
-/// its number.
-pub(super) fn holder(directory: &Path, interface: &str) -> Result<Option<u32>, HostError> {
+/// Waits for another process to go on.
+#[expect(clippy::disallowed_methods, reason = "locks of real processes are released in real time")]
+pub(super) fn pause(time: Duration) {
+    thread::sleep(time);
+}
+
+/// A locked file, and the process number in it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Holder {
+    pub(super) process: u32,
+    /// Device and inode.
+    file: (u64, u64),
+}
+
+impl Holder {
+    /// Whether the process has the file open, as the one with the lock has: its number in the file may be that of the
+    /// agent before, or of a process in another PID namespace.
+    pub(super) fn has_it_open(&self) -> bool {
+        let Ok(open) = fs::read_dir(format!("/proc/{}/fd", self.process)) else { return false };
+        open.flatten().filter_map(|entry| fs::metadata(entry.path()).ok()).any(|file| id(&file) == self.file)
+    }
+}
+
+/// The agent of an interface of this name; `None` if no agent runs, or if it has not yet written its number.
+pub(super) fn holder(directory: &Path, interface: &str) -> Result<Option<Holder>, HostError> {
     let path = Locks::within(directory)?.of_agent(interface);
     let failed = |error| HostError::Lock { lock: path.clone(), error };
     loop {
@@ -130,7 +164,9 @@ pub(super) fn holder(directory: &Path, interface: &str) -> Result<Option<u32>, H
         // A locked file that was deleted is the one of an agent that ends.
         if is_at(&file, &path) {
             // Without its line end the number is not complete.
-            return Ok(text.strip_suffix('\n').and_then(|number| number.parse().ok()));
+            let Some(process) = text.strip_suffix('\n').and_then(|number| number.parse().ok()) else { return Ok(None) };
+            let file = id(&file.metadata().map_err(failed)?);
+            return Ok(Some(Holder { process, file }));
         }
     }
 }
@@ -138,7 +174,22 @@ pub(super) fn holder(directory: &Path, interface: &str) -> Result<Option<u32>, H
 /// Whether a path still leads to an open file.
 fn is_at(file: &File, path: &Path) -> bool {
     let (Ok(held), Ok(there)) = (file.metadata(), fs::metadata(path)) else { return false };
-    (held.dev(), held.ino()) == (there.dev(), there.ino())
+    id(&held) == id(&there)
+}
+
+/// The identity of a file: device and inode.
+fn id(file: &Metadata) -> (u64, u64) {
+    (file.dev(), file.ino())
+}
+
+/// Whether a process of this network namespace changes the interface.
+pub(super) fn is_locked(directory: &Path, interface: &Interface) -> Result<bool, HostError> {
+    let path = Locks::within(directory)?.of_interface(interface.index());
+    match File::open(&path) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(false),
+        Err(error) => Err(HostError::Lock { lock: path, error }),
+        Ok(file) => Ok(matches!(file.try_lock_shared(), Err(TryLockError::WouldBlock))),
+    }
 }
 
 /// Deletes unlocked files of killed agents, and the directory if it is empty then.
@@ -194,7 +245,7 @@ mod tests {
     fn agent_is_found_as_long_as_it_has_its_lock() {
         let directory = tempfile::tempdir().expect("a directory");
         let locks = directory.path().join("locks");
-        let found = |name: &str| holder(&locks, name).expect("readable");
+        let found = |name: &str| holder(&locks, name).expect("readable").map(|found| found.process);
         assert_eq!(found("lo"), None, "no directory");
         let loopback = Interface::named("lo").expect("lo");
         let agent = lock_agent(&locks, &loopback).expect("free");
@@ -217,6 +268,28 @@ mod tests {
             file.try_lock().expect("free");
             assert_eq!(found("lo"), None, "{text:?}");
         }
+    }
+
+    /// A search for the agent of an interface, and a deletion of unlocked files, hold no lock against an agent.
+    #[test]
+    fn searches_do_not_stop_an_agent() {
+        let directory = tempfile::tempdir().expect("a directory");
+        let loopback = Interface::named("lo").expect("lo");
+        let path = lock_agent(directory.path(), &loopback).expect("free").path.clone();
+        let ends = std::sync::atomic::AtomicBool::new(false);
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                while !ends.load(Ordering::SeqCst) {
+                    holder(directory.path(), "lo").expect("readable");
+                }
+            });
+            for _ in 0..200 {
+                // The file of a killed agent.
+                fs::write(&path, "1\n").expect("written");
+                drop(lock_agent(directory.path(), &loopback).expect("no other agent"));
+            }
+            ends.store(true, Ordering::SeqCst);
+        });
     }
 
     #[test]

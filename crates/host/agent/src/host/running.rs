@@ -1,19 +1,21 @@
 //! The running agent of an interface.
 //!
 //! Problem: a signal goes to a process number, and the kernel gives the number of a process that has ended to another
-//! one. Approach: the number is that of the process that has the agent's lock, and the signal goes to a handle
-//! (`pidfd_open`), which stays the handle of one process. The lock is read again after the handle was opened: a process
-//! that still has the lock is the one that the handle was opened for.
+//! one. Approach: the number is in the file of the agent's lock, and the signal goes to a handle (`pidfd_open`), which
+//! stays the handle of one process. After the handle was opened, the file must still be locked and have the number, and
+//! the process must have the file open.
 //!
-//! Worked example: the lock has 4711. The agent ends before the handle is opened, and a `sleep` gets 4711. The second
-//! reading finds no agent, and the `sleep` gets no signal.
+//! Worked example: the file has 4711. The agent ends before the handle is opened, and a `sleep` gets 4711: it does not
+//! have the file open, and gets no signal. An agent in a container with a PID namespace of its own writes 1: the host's
+//! process 1 does not have the file open either, and the error names the namespace.
 
 use super::HostError;
-use super::lock::{LOCKS, Lock, holder, lock_agent};
+use super::lock::{LOCKS, Lock, holder, is_locked, lock_agent, pause};
 use std::io;
 use std::os::fd::{AsRawFd as _, FromRawFd as _, OwnedFd};
 use std::path::Path;
 use std::ptr;
+use std::time::Duration;
 use weir_linux::interface::Interface;
 
 /// The lock of an agent, by which [`RunningAgent::of`] finds its process. Dropping it releases it.
@@ -46,17 +48,30 @@ impl RunningAgent {
     }
 
     fn within(directory: &Path, interface: &str) -> Result<Option<Self>, HostError> {
-        let mut found = holder(directory, interface)?;
-        while let Some(process) = found {
+        // A new agent has the lock for some microseconds before its number is in the file.
+        const ATTEMPTS: u32 = 20;
+        let mut refused = None;
+        for _ in 0..ATTEMPTS {
+            let Some(found) = holder(directory, interface)? else { return Ok(None) };
+            let process = found.process;
             let opened = open(process);
-            found = holder(directory, interface)?;
-            if found != Some(process) {
-                continue;
+            match opened {
+                _ if holder(directory, interface)? != Some(found) => continue,
+                Ok(handle) if found.has_it_open() => return Ok(Some(Self { process, handle })),
+                Ok(_) => refused = Some(HostError::Process { process, error: io::ErrorKind::NotFound.into() }),
+                Err(error) => refused = Some(HostError::Process { process, error }),
             }
-            let handle = opened.map_err(|error| HostError::Process { process, error })?;
-            return Ok(Some(Self { process, handle }));
+            pause(Duration::from_millis(5));
         }
-        Ok(None)
+        refused.map_or(Ok(None), Err)
+    }
+
+    /// Whether another process of Weir changes the interface, as an agent of a version without the agent's lock does.
+    pub fn is_of_an_earlier_version(interface: &str) -> Result<bool, HostError> {
+        match Interface::named(interface) {
+            Ok(interface) => is_locked(Path::new(LOCKS), &interface),
+            Err(_) => Ok(false),
+        }
     }
 
     /// The number of the process.
@@ -99,7 +114,13 @@ mod tests {
         // A number that no process has: Linux has at most 2^22 of them.
         std::fs::write(lock.path(), "4194305\n").expect("written");
         let error = found().expect_err("no such process").to_string();
-        assert!(error.starts_with("process 4194305, which has the agent's lock: No such process"), "{error}");
+        assert!(error.starts_with("process 4194305 of the agent's lock"), "{error}");
+        // A process that lives, as of another PID namespace or after the agent's end.
+        let mut other = std::process::Command::new("sleep").arg("60").spawn().expect("a process");
+        std::fs::write(lock.path(), format!("{}\n", other.id())).expect("written");
+        let refused = found().expect_err("another process").to_string();
+        other.kill().and_then(|()| other.wait()).expect("still alive");
+        assert!(refused.contains("another PID namespace"), "{refused}");
         drop(lock);
         assert!(found().expect("readable").is_none());
     }

@@ -112,6 +112,7 @@ impl Rack {
                 keys: &keys,
                 rule: LimitRule::Ceilings,
                 control,
+                fabric: &Arc::default(),
                 backend: None,
                 credit_period: self.period,
                 tags: None,

@@ -252,11 +252,7 @@ impl Applications {
         for (id, flow) in (0..).zip(&mut flows) {
             flow.id = id;
         }
-        let group = |own: &Application| Group {
-            name: own.name.clone(),
-            transport: program(own).to_owned(),
-            flows_per_coflow: None,
-        };
+        let group = |own: &Application| Group { name: own.name.clone(), transport: program(own).to_owned() };
         let machines = scenario.policy().network().machines();
         Ok(Results {
             scenario: scenario.name().to_owned(),

@@ -115,6 +115,8 @@ pub struct CgroupReading {
     pub groups: usize,
     /// Why sockets of other groups are not matched, if there are such groups.
     pub missed: Option<String>,
+    /// Globs that match no group of this host.
+    pub unmatched: Vec<String>,
 }
 
 /// The groups of an interface's classifier: the map's entries and the thread that keeps them up to date.

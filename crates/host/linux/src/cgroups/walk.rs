@@ -43,6 +43,14 @@ pub(crate) struct Found {
     pub(crate) missed: Option<String>,
 }
 
+/// The globs that match none of the groups that were found.
+pub(crate) fn without_group(groups: &BTreeMap<u64, Group>, globs: &[CgroupGlob]) -> Vec<String> {
+    // A glob that includes a group matches it or one above, which was found as well.
+    let matched = groups.values().fold(0, |matched, group| matched | group.globs);
+    let is_unmatched = |(at, _): &(usize, &CgroupGlob)| matched >> at & 1 == 0;
+    globs.iter().enumerate().filter(is_unmatched).map(|(_, glob)| glob.as_str().to_owned()).collect()
+}
+
 /// The set of globs that include a group which at least one of them matches, one bit for each; otherwise 0, since the
 /// set is that of a group above.
 pub(crate) fn set_of(globs: &[CgroupGlob], path: &str) -> u64 {

@@ -128,3 +128,18 @@ fn directory_beyond_the_longest_path_is_skipped_and_reported() {
     assert_eq!(found.groups.keys().copied().collect::<Vec<_>>(), [a]);
     assert!(found.missed.is_some_and(|reason| reason.contains("File name too long")));
 }
+
+#[test]
+fn globs_that_match_no_group_are_listed() {
+    let tree = Tree::new("unmatched");
+    let (hierarchy, inotify) = (Hierarchy::at(tree.0.clone()), Inotify::new().expect("inotify"));
+    let globs = globs(["/a/web-*", "/a/web-1/x", "/*/db"]);
+    let unmatched = || without_group(&walk(&hierarchy, &globs, &inotify).expect("it reads").groups, &globs);
+    assert_eq!(unmatched(), ["/a/web-*", "/a/web-1/x", "/*/db"]);
+    // Included by the first glob, and matched by the second one.
+    tree.make("a/web-1/x");
+    assert_eq!(unmatched(), ["/*/db"]);
+    fs::remove_dir_all(tree.0.join("a/web-1/x")).expect("removed");
+    tree.make("b/db");
+    assert_eq!(unmatched(), ["/a/web-1/x"]);
+}

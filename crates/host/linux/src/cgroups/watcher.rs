@@ -7,7 +7,7 @@
 //! After a walk the thread pauses for some times as long as it took, so that a storm of new groups takes a part of a
 //! processor at most. A walk that left groups out is repeated after a second.
 
-use super::walk::{Found, Inotify, walk};
+use super::walk::{Found, Inotify, walk, without_group};
 use super::{CgroupError, CgroupReading, Hierarchy, Table};
 use crate::wait::has_to_end;
 use std::io;
@@ -124,7 +124,8 @@ impl Shared {
         let too_many = (without > 0).then(|| CgroupError::TooMany { count }.to_string());
         let reasons: Vec<String> = [too_many, missed].into_iter().flatten().collect();
         let missed = (!reasons.is_empty()).then(|| reasons.join("; "));
-        *lock(&self.reading) = CgroupReading { groups: count - without, missed };
+        let unmatched = without_group(&groups, &self.globs);
+        *lock(&self.reading) = CgroupReading { groups: count - without, missed, unmatched };
         Ok(Update { count, without })
     }
 
@@ -182,7 +183,7 @@ mod tests {
         let table = Arc::new(Mutex::new(table(10).1));
         let mut watcher = Watcher::new(Hierarchy::at(root.clone()), &globs, 0, table).expect("it walks");
         watcher.start().expect("a thread");
-        assert_eq!(watcher.reading().expect("it runs"), CgroupReading { groups: 1, missed: None });
+        assert_eq!(watcher.reading().expect("it runs"), CgroupReading { groups: 1, ..CgroupReading::default() });
         fs::remove_dir_all(&root).expect("removed");
         let begin = now();
         while watcher.reading().expect("it runs").missed.is_none() {

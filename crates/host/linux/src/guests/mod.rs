@@ -67,6 +67,8 @@ pub struct GuestReading {
     pub guests: usize,
     /// Why packets of other interfaces that globs match, or to some addresses, are of no guest, if there are such.
     pub missed: Option<String>,
+    /// Globs that match the name of no interface on this host but the agent's and those on its side of a bridge.
+    pub unmatched: Vec<String>,
 }
 
 /// The guests of an interface's classifier: the maps' entries and the thread that keeps them up to date.

@@ -96,6 +96,8 @@ pub(super) struct State {
     crowded: BTreeSet<String>,
     /// Why packets of an interface that a glob matches are not of a guest.
     missed: Vec<String>,
+    /// By classifier: its globs that match no interface, guest's or not.
+    unmatched: [Vec<String>; TABLES as usize],
 }
 
 impl State {
@@ -128,6 +130,7 @@ impl State {
             counts: BTreeMap::new(),
             crowded: BTreeSet::new(),
             missed: Vec::new(),
+            unmatched: Default::default(),
         }
     }
 
@@ -139,6 +142,7 @@ impl State {
     /// Replaces links and forwarding databases.
     pub(super) fn replace(&mut self, mut topology: Topology, entries: &[Change]) -> Result<(), MapError> {
         let mut rows = self.rows(&topology);
+        self.unmatched = self.columns.each_ref().map(|column| without_interface(column, &topology));
         // Those that are there already stay before newer ones.
         while rows.len() > GUESTS_MAX as usize {
             rows.pop_last();
@@ -353,6 +357,11 @@ impl State {
         self.guests.values().filter(|row| row.interfaces[at][0] != 0).count()
     }
 
+    /// Globs of a classifier, by the index of its table, that match no interface.
+    pub(super) fn unmatched(&self, table: u32) -> Vec<String> {
+        self.unmatched[table as usize % TABLES as usize].clone()
+    }
+
     /// Why packets of some interfaces that globs match, or to some addresses of guests, are not theirs.
     pub(super) fn missed(&self) -> Option<String> {
         let crowded = self.crowded.iter().next().map(|name| match self.crowded.len() {
@@ -362,6 +371,14 @@ impl State {
         let reasons: Vec<String> = self.missed.iter().take(1).cloned().chain(crowded).collect();
         (!reasons.is_empty()).then(|| reasons.join("; "))
     }
+}
+
+/// The globs of a classifier that match no interface, guest's or not.
+fn without_interface(column: &Column, topology: &Topology) -> Vec<String> {
+    let Column::Of(Some(classifier)) = column else { return Vec::new() };
+    let names = || topology.guests.values().map(|link| &link.name).chain(&topology.others);
+    let is_unmatched = |of: &&String| !names().any(|name| glob::matches(of, name));
+    classifier.interfaces().iter().filter(is_unmatched).cloned().collect()
 }
 
 #[cfg(test)]

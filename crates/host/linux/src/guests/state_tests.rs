@@ -213,3 +213,21 @@ fn interfaces_that_are_no_guests_are_reported() {
     let (state, _) = state(&["br*"], &["tap0"]);
     assert_eq!(state.missed().as_deref(), Some("br0 is neither a tap nor a veth interface"));
 }
+
+#[test]
+fn globs_that_match_no_interface_are_reported_by_classifier() {
+    let (mut state, _) = state(&["tap*", "br*", "eth0"], &[]);
+    assert_eq!(state.unmatched(1), ["tap*"], "the bridge is there, and is reported as no guest");
+    assert_eq!(state.unmatched(0), [] as [&str; 0]);
+    state.set_classifier(0, classifier(&["veth*", "tap1"]));
+    state.replace(topology(&["tap0"]), &[]).expect("written");
+    assert_eq!(state.unmatched(1), [] as [&str; 0]);
+    assert_eq!(state.unmatched(0), ["veth*", "tap1"]);
+    state.set_classifier(1, None);
+    state.replace(topology(&["veth7", "tap1"]), &[]).expect("written");
+    assert_eq!((state.unmatched(0).len(), state.unmatched(1).len()), (0, 0));
+    state.replace(topology(&[]), &[]).expect("written");
+    assert_eq!(state.unmatched(0), ["veth*", "tap1"], "the guests are gone");
+    state.clear().expect("removed");
+    assert_eq!(state.unmatched(0), [] as [&str; 0]);
+}

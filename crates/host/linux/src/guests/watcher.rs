@@ -138,7 +138,8 @@ impl Watcher {
             problems.failed.clone().or_else(|| problems.unmarked.clone())
         };
         let state = lock(&self.shared.state);
-        Ok(GuestReading { guests: state.count(table), missed: problem.or_else(|| state.missed()) })
+        let (guests, unmatched) = (state.count(table), state.unmatched(table));
+        Ok(GuestReading { guests, missed: problem.or_else(|| state.missed()), unmatched })
     }
 }
 

@@ -6,7 +6,7 @@ mod racks;
 
 pub use racks::{
     DSCP_MAP_KEYWORDS, LINKS_OF_RACKS, MAX_MACHINES, MAX_MTU, MAX_PORT_QUEUES, MAX_SLOTS, MAX_SPINES_OF_RACKS,
-    MIN_BUFFER, MIN_MTU, SCHEDULER_KEYWORDS, YES_NO,
+    MIN_BUFFER, MIN_MTU, SCHEDULER_KEYWORDS, YES_NO, is_of_one_machine,
 };
 
 pub(crate) use racks::ip;

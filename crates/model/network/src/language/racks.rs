@@ -248,10 +248,16 @@ pub(crate) fn ip(text: &str) -> Result<IpAddr, Refusal> {
     let refuse = |cause: &str| Refusal::new(format!("{} {cause}", quote(text)), "write for example `10.0.0.1`");
     let address: IpAddr = text.parse().map_err(|_| refuse("is not an IP address"))?;
     let address = address.to_canonical();
-    if address.is_unspecified() || address.is_multicast() {
-        return Err(refuse("is not the address of one machine"));
+    match is_of_one_machine(address) {
+        true => Ok(address),
+        false => Err(refuse("is not the address of one machine")),
     }
-    Ok(address)
+}
+
+/// Whether an address can be that of a single interface: not unspecified, multicast or broadcast.
+pub fn is_of_one_machine(address: IpAddr) -> bool {
+    let is_broadcast = matches!(address, IpAddr::V4(address) if address.is_broadcast());
+    !(address.is_unspecified() || address.is_multicast() || is_broadcast)
 }
 
 fn check_ip(text: &str) -> Result<(), Refusal> {
@@ -268,6 +274,7 @@ mod tests {
         assert_eq!(refused, Err("`224.0.0.1` is not the address of one machine".to_owned()));
         assert!(check_ip("10.0.0.1").is_ok() && check_ip("fd00::1").is_ok());
         assert!(check_ip("::ffff:224.0.0.1").is_err() && check_ip("::ffff:0.0.0.0").is_err());
+        assert!(check_ip("255.255.255.255").is_err() && check_ip("::ffff:255.255.255.255").is_err());
     }
 
     #[test]

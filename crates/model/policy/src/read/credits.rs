@@ -10,6 +10,7 @@
 
 use super::ReadService;
 use crate::credits::Credits;
+use crate::dscp::dscp;
 use crate::language::{MAX_CREDIT_PERIOD, MAX_CREDIT_WEIGHT, MIN_CREDIT_PERIOD};
 use weir_document::{Field, Node, Problems, Span, scalar};
 use weir_network::graph::Routing;
@@ -119,8 +120,7 @@ fn dscps(root: &Node, services: &[ReadService], problems: &mut Problems) {
     }
     let of_levels = root.get("levels").and_then(|node| node.get("dscp"));
     for item in of_levels.map_or(&[][..], Node::items) {
-        let value = item.read(|text| scalar::integer(text, "", 0, 63)).value();
-        if let Some(dscp) = value.filter(|dscp| CREDITS.iter().any(|own| i128::from(*own) == *dscp)) {
+        if let Some(dscp) = item.read(dscp).value().filter(|dscp| CREDITS.contains(dscp)) {
             let cause = format!("DSCP {dscp} cannot be the value of a level beside services with credits");
             problems.error(
                 item.span,

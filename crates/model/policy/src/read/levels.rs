@@ -8,6 +8,7 @@
 //! Worked example: `levels: { factors: [10, 1] }` is refused: the second level would be slower and less urgent.
 
 use super::ReadService;
+use crate::dscp::dscp;
 use crate::language::{EPOCH_KEYWORDS, MAX_FACTOR, MAX_LEVELS, MAX_SEGMENTS, YES_NO, size_or_zero};
 use crate::levels::{EpochForm, Level, LevelChoice, LevelSettings, Levels, WorstLatency};
 use crate::machine_set::MachineSet;
@@ -152,7 +153,6 @@ pub(super) fn socket_filters(services: &[ReadService], problems: &mut Problems) 
                 "any process may set priorities from 0 to 6: match a cgroup or a port where that matters",
             );
         }
-        of_guests(read, problems);
         if matches.is_empty() || matches.iter().any(Match::is_known_on_receipt) {
             in_tunnels(read, problems);
             continue;
@@ -186,22 +186,6 @@ fn in_tunnels(read: &ReadService, problems: &mut Problems) {
             format!("received packets of service `{}` match only by the tunnel's control group", read.service.path()),
             "match the network or the group alone: the sockets of packets in a tunnel are not known on receipt",
         );
-    }
-}
-
-/// A remark on control groups and priorities of guests, whose packets have no socket on the host.
-fn of_guests(read: &ReadService, problems: &mut Problems) {
-    for (filter, span) in read.service.matches.iter().zip(&read.match_spans) {
-        if filter.interface.is_some() && (filter.cgroup.is_some() || filter.priority.is_some()) {
-            problems.note(
-                *span,
-                format!(
-                    "a filter of service `{}` needs a socket, and packets of guests have none here",
-                    read.service.path()
-                ),
-                "match guests by `interface` without `cgroup` and `priority`",
-            );
-        }
     }
 }
 
@@ -341,8 +325,7 @@ impl Reader<'_> {
         let Some(list) = self.node.get("dscp") else { return Some(DSCPS.to_vec()) };
         let mut values = Vec::new();
         for item in list.items() {
-            let value = item.read(|text| scalar::integer(text, "", 0, 63)).value();
-            let value = u8::try_from(value?).ok()?;
+            let value = item.read(dscp).value()?;
             if RESERVED_DSCPS.contains(&value) {
                 let cause = format!("DSCP {value} cannot be the value of a level");
                 self.error(

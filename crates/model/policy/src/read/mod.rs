@@ -11,6 +11,8 @@
 
 mod credits;
 mod effect;
+mod filters;
+mod impossible;
 mod levels;
 mod machines;
 mod services;
@@ -84,6 +86,7 @@ fn read(root: &Node, written: &Written, problems: &mut Problems) -> Policy {
     let read_caps = caps(root.get("caps"));
     overlap::check(&services, problems);
     levels::socket_filters(&services, problems);
+    impossible::note(&services, &tunnels, problems);
     let levels = levels::read(root.get("levels"), &network, &services, problems);
     let reserved = levels.as_ref().and_then(|levels| levels.reserved);
     let tenant_queues = tenants::queues(root.get("tenant-queues"), problems);

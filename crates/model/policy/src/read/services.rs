@@ -5,15 +5,14 @@
 //! top-level service by the file's rule.
 
 use super::share::{self, ReadShare};
-use crate::filter_syntax as syntax;
-use crate::language::{LEVEL_KEYWORDS, MAX_ALL_FILTERS, MAX_FILTERS, MAX_SERVICES};
+use crate::language::{LEVEL_KEYWORDS, MAX_SERVICES};
 use crate::levels::{Level, LevelChoice};
 use crate::machine_set::MachineSet;
-use crate::model::{Match, Protocol, Service, Shaper, Sharing};
+use crate::model::{Service, Shaper, Sharing};
 use crate::read::{credits, levels, machines, shaper};
 use crate::tenants::Tenant;
 use std::sync::Arc;
-use weir_document::{Field, Key, Node, Problems, Span, scalar};
+use weir_document::{Key, Node, Problems, Span, scalar};
 use weir_network::names::natural_order;
 use weir_network::read::ReadNetwork;
 use weir_units::{ContentionPoint, Direction, PerDirection, PerPoint, ServiceId};
@@ -55,8 +54,8 @@ pub(crate) fn read(
 
 pub(super) struct Reader<'a> {
     pub(super) services: Vec<ReadService>,
-    filters: usize,
-    full: bool,
+    pub(super) filters: usize,
+    pub(super) full: bool,
     senders: shaper::Senders<'a>,
     machines: machines::Machines<'a>,
     pub(super) problems: &'a mut Problems,
@@ -242,86 +241,6 @@ impl Reader<'_> {
             );
         }
     }
-
-    /// Reads the filters into `service`, sorted and each once, and returns their positions.
-    pub(super) fn filters(&mut self, node: &Node, service: &mut Service) -> Vec<Span> {
-        let Some(list) = node.get("match") else { return Vec::new() };
-        self.filters += list.items().len();
-        if list.items().len() > MAX_FILTERS || self.filters > MAX_ALL_FILTERS {
-            if !std::mem::replace(&mut self.full, true) {
-                self.problems.error(
-                    list.span,
-                    format!("too many filters: at most {MAX_FILTERS} in a service and {MAX_ALL_FILTERS} in a policy"),
-                    "use ranges of ports and address prefixes",
-                );
-            }
-            return Vec::new();
-        }
-        let mut filters: Vec<_> =
-            list.items().iter().filter_map(|item| self.filter(item).map(|filter| (filter, item.span))).collect();
-        // In an order of their own: two files that list the same filters are the same policy.
-        filters.sort_by_cached_key(|(filter, span)| (filter.canonical_text(), *span));
-        filters.dedup_by(|(a, _), (b, _)| a == b);
-        let spans;
-        (service.matches, spans) = filters.into_iter().unzip();
-        spans
-    }
-
-    fn filter(&mut self, node: &Node) -> Option<Match> {
-        let fields = ["protocol", "port", "address", "interface", "cgroup", "dscp", "vni", "priority"];
-        if matches!(&node.kind, weir_document::Kind::Mapping(entries) if entries.is_empty()) {
-            self.problems.error(
-                node.span,
-                "the filter is empty and would match every packet",
-                "to match everything, write `{ address: 0.0.0.0/0 }` and `{ address: \"::/0\" }`",
-            );
-            return None;
-        }
-        let protocol = node.field("protocol", syntax::protocol);
-        let ports = node.field("port", syntax::ports);
-        if let (Field::Value(protocol, _), Field::Value(_, span)) = (&protocol, &ports)
-            && !protocol.has_ports()
-        {
-            self.problems.error(
-                *span,
-                format!("packets of protocol {protocol} have no ports"),
-                "remove `port`, or write `protocol: tcp`, `udp` or `sctp`",
-            );
-        }
-        let integer = |text: &str| scalar::integer(text, "", 0, u32::MAX.into());
-        let filter = Match {
-            protocol: protocol.value(),
-            ports: ports.value(),
-            address: node.field("address", syntax::prefix).value(),
-            interface: node.get("interface").and_then(Node::scalar).and_then(|text| syntax::interface(text).ok()),
-            cgroup: node.get("cgroup").and_then(Node::scalar).and_then(|text| syntax::cgroup(text).ok()),
-            dscp: node
-                .field("dscp", integer)
-                .value()
-                .and_then(|dscp| u8::try_from(dscp).ok())
-                .filter(|dscp| *dscp < 64),
-            vni: node
-                .field("vni", integer)
-                .value()
-                .and_then(|vni| u32::try_from(vni).ok())
-                .filter(|vni| vni >> 24 == 0),
-            priority: node.field("priority", integer).value().and_then(|priority| u32::try_from(priority).ok()),
-        };
-        // A wrong field has been reported; without it the filter would match more packets than
-        // intended.
-        let read = [
-            filter.protocol.is_some(),
-            filter.ports.is_some(),
-            filter.address.is_some(),
-            filter.interface.is_some(),
-            filter.cgroup.is_some(),
-            filter.dscp.is_some(),
-            filter.vni.is_some(),
-            filter.priority.is_some(),
-        ];
-        let sound = fields.iter().zip(read).all(|(field, read)| read == node.get(field).is_some());
-        (sound && filter != Match::default()).then_some(filter)
-    }
 }
 
 pub(super) fn order(text: &str) -> Result<i32, scalar::Refusal> {
@@ -334,11 +253,4 @@ fn level(text: &str) -> Result<LevelChoice, scalar::Refusal> {
         // `guaranteed` and `1` are the same.
         n => LevelChoice::Numbered(Level::from_index(n.saturating_sub(2))),
     })
-}
-
-impl Protocol {
-    /// Whether packets of this protocol carry ports: TCP, UDP and SCTP.
-    pub fn has_ports(self) -> bool {
-        matches!(self, Self::TCP | Self::UDP | Self::SCTP)
-    }
 }

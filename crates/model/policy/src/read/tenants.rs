@@ -2,6 +2,7 @@
 
 use super::services::{ReadService, Reader, order};
 use super::share::ReadShare;
+use crate::dscp::dscp;
 use crate::language::{
     MAX_CONTROL_INTERVAL, MAX_TENANT_VMS, MAX_TENANTS, MIN_CONTROL_INTERVAL, PATHS_KEYWORDS, SHARED_KEYWORDS,
 };
@@ -190,11 +191,10 @@ pub(super) fn queues(node: Option<&Node>, problems: &mut Problems) -> TenantQueu
     }
     let shared = node.field("shared", |text| scalar::word(text, "", SHARED_KEYWORDS)).value();
     let reserved = node.get("reserved-dscp").map_or(&[][..], Node::items).iter();
-    let value = |text: &str| scalar::integer(text, "", 0, 63);
     TenantQueues {
         interval: interval.value().unwrap_or(default.interval),
         shared: if shared == Some(1) { SharedQueue::Cap } else { SharedQueue::Elastic },
-        reserved_dscps: reserved.filter_map(|item| item.read(value).value()).map(|dscp| dscp as u8).collect(),
+        reserved_dscps: reserved.filter_map(|item| item.read(dscp).value()).collect(),
         paths: match node.field("paths", |text| scalar::word(text, "", PATHS_KEYWORDS)).value() {
             Some(0) => TenantPaths::Routed,
             Some(_) => TenantPaths::Spread,

@@ -8,6 +8,7 @@
 use crate::binding_proto::binding_client::BindingClient;
 use crate::binding_proto::{self as proto, from_controller, from_subscriber};
 use crate::clock::now_s;
+use crate::connector::{Connector, HostSockets};
 use crate::daemon::LARGEST_OF_TENANTS;
 use crate::failure;
 use crate::identity::{Identity, IdentityError, IdentityFiles, Use};
@@ -43,6 +44,8 @@ pub struct SubscriberConfig {
     pub brokers: Vec<BrokerUrl>,
     /// The files of the identity; the certificate has the name.
     pub identity: IdentityFiles,
+    /// The host that lets the subscriber's sockets connect to brokers, if it refuses those of other programs.
+    pub sockets: Option<Arc<dyn HostSockets>>,
 }
 
 impl SubscriberConfig {
@@ -354,11 +357,12 @@ impl Thread {
         let endpoint = endpoint
             .map_err(|error| failure::of(&error))?
             .connect_timeout(PATIENCE)
-            .tcp_nodelay(true)
             .http2_keep_alive_interval(PATIENCE)
             .keep_alive_timeout(PATIENCE)
             .keep_alive_while_idle(true);
-        let channel = endpoint.connect().await.map_err(|error| failure::of(&error))?;
+        let (broker, host) = (broker.clone(), self.config.sockets.clone());
+        let connector = Connector { broker, host, patience: PATIENCE };
+        let channel = endpoint.connect_with_connector(connector).await.map_err(|error| failure::of(&error))?;
         let mut client = BindingClient::new(channel)
             .max_decoding_message_size(LARGEST_OF_TENANTS)
             .max_encoding_message_size(LARGEST_OF_TENANTS);
@@ -421,7 +425,7 @@ mod tests {
         ca.issue(&holder, 2).expect("made");
         let brokers = vec![format!("https://{broker}").parse().expect("an address")];
         let (name, identity) = ("m1".to_owned(), ca.files(&holder));
-        let config = SubscriberConfig { name, is_switch: false, brokers, identity };
+        let config = SubscriberConfig { name, is_switch: false, brokers, identity, sockets: None };
         let ((_to_controller, outgoing), (incoming, messages)) = (mpsc::channel(1), mpsc::channel(1));
         let thread = Thread { config, outgoing, incoming, state: Arc::default(), up: Arc::default() };
         let thread = tokio::spawn(thread.run());

@@ -50,6 +50,8 @@ pub(super) struct FromDaemon {
     pub(super) resign: mpsc::Receiver<oneshot::Sender<()>>,
     /// States of tenants to be kept.
     pub(super) tenants: mpsc::Receiver<TenantBatch>,
+    /// Epochs that the broker has raised.
+    pub(super) raised: mpsc::Receiver<u64>,
 }
 
 pub(super) struct Member {
@@ -59,6 +61,7 @@ pub(super) struct Member {
     orders: Orders,
     resign: mpsc::Receiver<oneshot::Sender<()>>,
     tenants: mpsc::Receiver<TenantBatch>,
+    raised: mpsc::Receiver<u64>,
     /// The policy in force here, and its text.
     digest: u64,
     text: String,
@@ -94,7 +97,7 @@ impl Member {
         text: String,
         epochs: (PathBuf, &'static str),
         events: mpsc::Sender<ClusterEvent>,
-        FromDaemon { orders, resign, tenants }: FromDaemon,
+        FromDaemon { orders, resign, tenants, raised }: FromDaemon,
     ) -> Self {
         Self {
             config,
@@ -103,6 +106,7 @@ impl Member {
             orders,
             resign,
             tenants,
+            raised,
             digest,
             text,
             unconfirmed: None,
@@ -246,6 +250,7 @@ impl Member {
                     None => return Ok(()),
                 },
                 Some(batch) = self.tenants.recv() => self.keep_tenants(&mut session, batch).await?,
+                Some(epoch) = self.raised.recv() => self.keep_epoch(&mut session, epoch).await?,
                 Some(done) = self.resign.recv() => {
                     // The event of the watch is not needed, since this task ends.
                     let resigned = session.revoke(id).await;
@@ -338,6 +343,24 @@ impl Member {
         self.epoch_written = self.write_as_leader(session, created, (&key, known), vec![entry]).await?;
         self.epoch = self.epoch.max(epoch);
         Ok(self.epoch_written.map(|_| epoch))
+    }
+
+    /// Stores an epoch that this broker has raised, while it leads also in etcd. A successor that begins before that
+    /// has a lower one, and raises it in the same way.
+    async fn keep_epoch(&mut self, session: &mut EtcdSession, epoch: u64) -> Result<(), Failed> {
+        self.epoch = self.epoch.max(epoch);
+        let (state, file) = &self.epochs;
+        if let Err(error) = epoch::raise(state, file, epoch) {
+            warn!("keep the epoch in {}: {error}", state.display());
+        }
+        let created = self.leadership.as_ref().filter(|_| self.leads).map(|leadership| leadership.created);
+        if let Some(created) = created {
+            let key = self.key("epoch");
+            let entry = (key.clone(), Some(self.epoch.to_string().into_bytes()));
+            let known = self.epoch_written.take();
+            self.epoch_written = self.write_as_leader(session, created, (&key, known), vec![entry]).await?;
+        }
+        Ok(())
     }
 
     /// Notifies the daemon of the leader if it has changed. A leading broker has sent its own

@@ -144,7 +144,7 @@ impl Daemon {
         }
     }
 
-    fn take(&mut self, event: Event) {
+    pub(super) fn take(&mut self, event: Event) {
         match event {
             Event::Stream { machine, responses, verdict } => {
                 let Some(id) = self.policy.network().machine_named(&machine) else {
@@ -173,6 +173,7 @@ impl Daemon {
             }
             Event::Report(stream, report) => self.take_report(stream, &report, |report| FabricInput::Report(report)),
             Event::Reply(stream, reply) => self.take_report(stream, &reply, |reply| FabricInput::Reply(reply)),
+            Event::Notice(stream, notice) => self.take_notice(stream, &notice),
             Event::End(stream) => {
                 self.streams.end(stream);
                 self.changed();
@@ -200,7 +201,7 @@ impl Daemon {
     }
 
     /// Passes an input to the broker, and sends what it outputs.
-    fn handle(&mut self, input: FabricInput<'_>) {
+    pub(super) fn handle(&mut self, input: FabricInput<'_>) {
         let now = self.now();
         let Some(broker) = &mut self.broker else { return };
         let before = broker.round();
@@ -212,6 +213,8 @@ impl Daemon {
             match output {
                 FabricOutput::SendLimits { to, limits } => self.reply(to, convert::from_limits(&limits)),
                 FabricOutput::Propose { to, limits } => self.reply(to, convert::from_proposal(&limits)),
+                FabricOutput::NotifyEpoch(notice) => self.notify(&notice),
+                FabricOutput::StoreEpoch(epoch) => self.continue_in(epoch),
             }
         }
     }
@@ -249,7 +252,7 @@ impl Daemon {
         }
     }
 
-    fn reply(&mut self, to: MachineId, message: proto::FromBroker) {
+    pub(super) fn reply(&mut self, to: MachineId, message: proto::FromBroker) {
         let name = || self.policy.network().machine(to).name();
         match self.streams.of(to).map(|stream| stream.responses.try_send(Ok(message))) {
             Some(Ok(())) => {}

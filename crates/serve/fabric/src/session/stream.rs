@@ -2,6 +2,7 @@
 
 use super::{FromFabric, SessionConfig, SessionState, Shared};
 use crate::clock::now_s;
+use crate::connector::Connector;
 use crate::convert;
 use crate::daemon::LARGEST;
 use crate::failure;
@@ -58,7 +59,7 @@ struct Newest {
 pub(super) struct Client {
     config: SessionConfig,
     reports: mpsc::Receiver<RackReport>,
-    replies: mpsc::Receiver<RackReport>,
+    replies: mpsc::Receiver<proto::FromLeader>,
     messages: mpsc::Sender<FromFabric>,
     shared: Shared,
     newest: Newest,
@@ -70,7 +71,7 @@ pub(super) struct Client {
 impl Client {
     pub(super) fn new(
         config: SessionConfig,
-        (reports, replies): (mpsc::Receiver<RackReport>, mpsc::Receiver<RackReport>),
+        (reports, replies): (mpsc::Receiver<RackReport>, mpsc::Receiver<proto::FromLeader>),
         messages: mpsc::Sender<FromFabric>,
         shared: Shared,
     ) -> Self {
@@ -258,7 +259,7 @@ impl Client {
                 },
                 Some(reply) = self.replies.recv() => {
                     // The reason for the end of the stream is read below.
-                    if timeout(self.patience(), to_broker.send(convert::from_reply(&reply))).await.is_err() {
+                    if timeout(self.patience(), to_broker.send(reply)).await.is_err() {
                         return End::Failed("it takes no replies".to_owned());
                     }
                 }
@@ -269,6 +270,9 @@ impl Client {
                     Ok(Some(proto::FromBroker { message: Some(from_broker::Message::Proposal(limits)) })) => {
                         self.take(&limits, FromFabric::Proposal);
                     }
+                    Ok(Some(proto::FromBroker { message: Some(from_broker::Message::Notice(notice)) })) => {
+                        self.take_notice(&notice);
+                    }
                     Ok(Some(proto::FromBroker { message: Some(from_broker::Message::Elsewhere(elsewhere)) })) => {
                         return End::Redirected(elsewhere.url.parse().ok());
                     }
@@ -277,6 +281,17 @@ impl Client {
                     Err(status) => return End::Failed(failure::of_status(&status)),
                 },
                 () = tokio::time::sleep_until(quiet_since + timeout_without_reports) => return End::Quiet,
+            }
+        }
+    }
+
+    fn take_notice(&self, notice: &proto::Known) {
+        match convert::epoch_notice(None, notice) {
+            // One that is lost follows the next report again.
+            Ok(notice) => drop(self.messages.try_send(FromFabric::Notice(notice))),
+            Err(malformed) => {
+                self.shared.get().limits_malformed += 1;
+                debug!("a notice ignored: {malformed}");
             }
         }
     }
@@ -325,11 +340,11 @@ async fn connect(
     let endpoint = endpoint
         .map_err(|error| failure::of(&error))?
         .connect_timeout(patience)
-        .tcp_nodelay(true)
         .http2_keep_alive_interval(patience)
         .keep_alive_timeout(patience)
         .keep_alive_while_idle(true);
-    let channel: Channel = endpoint.connect().await.map_err(|error| failure::of(&error))?;
+    let connector = Connector { broker, host: config.sockets, patience };
+    let channel: Channel = endpoint.connect_with_connector(connector).await.map_err(|error| failure::of(&error))?;
     let mut client = FabricClient::new(channel).max_decoding_message_size(LARGEST).max_encoding_message_size(LARGEST);
     let (to_broker, outgoing) = mpsc::channel(OUTGOING);
     let hello = from_leader::Message::Hello(proto::Hello { machine });

@@ -63,6 +63,7 @@ impl World {
             identity: self.files(machine),
             period: PERIOD,
             timeout: PERIOD * 5,
+            sockets: None,
         }
     }
 

@@ -28,6 +28,9 @@ pub(super) fn flag(flag: bool) -> Value {
 pub(super) fn alone(give: &mut Give<'_>, value: Value) {
     give(Vec::new(), value);
 }
+fn present(give: &mut Give<'_>, value: Option<Value>) {
+    value.into_iter().for_each(|value| alone(give, value));
+}
 fn both(give: &mut Give<'_>, tx: Bandwidth, rx: Bandwidth) {
     for (direction, bandwidth) in [(Direction::Tx, tx), (Direction::Rx, rx)] {
         give(vec![direction.name().to_owned()], rate(bandwidth));
@@ -115,11 +118,7 @@ pub const METRICS: &[Metric] = &[
         None,
         &[],
         "The number of control groups that filters match, if any filter names control groups",
-        Of::Agent(|status, give| {
-            if let Some(cgroups) = status.cgroups {
-                alone(give, Value::Count(cgroups));
-            }
-        }),
+        Of::Agent(|status, give| present(give, status.cgroups.map(Value::Count))),
     ),
     gauge(
         "weir_agent_cgroups_missed",
@@ -133,11 +132,7 @@ pub const METRICS: &[Metric] = &[
         None,
         &[],
         "The number of interfaces of guests that filters match, if any filter names interfaces other than the agent's",
-        Of::Agent(|status, give| {
-            if let Some(guests) = status.guests {
-                alone(give, Value::Count(guests));
-            }
-        }),
+        Of::Agent(|status, give| present(give, status.guests.map(Value::Count))),
     ),
     gauge(
         "weir_agent_guests_missed",
@@ -145,6 +140,13 @@ pub const METRICS: &[Metric] = &[
         &[],
         "Whether packets of some interfaces of guests do not belong to their service",
         Of::Agent(|status, give| alone(give, flag(status.guests_missed.is_some()))),
+    ),
+    gauge(
+        "weir_agent_filters_unmatched",
+        None,
+        &[],
+        "The number of services with filters by control group or interface of which this host has none, by kind",
+        Of::Agent(|status, give| alone(give, Value::Count(status.filters_unmatched.len() as u64))),
     ),
     gauge(
         "weir_agent_mode",
@@ -166,20 +168,6 @@ pub const METRICS: &[Metric] = &[
         Of::Agent(|status, give| alone(give, Value::Count(status.epoch))),
     ),
     gauge(
-        "weir_peers",
-        None,
-        &[],
-        "Other machines of the rack",
-        Of::Agent(|status, give| alone(give, Value::Count(status.peers))),
-    ),
-    gauge(
-        "weir_peers_alive",
-        None,
-        &[],
-        "Other machines of the rack whose reports arrived within the timeout",
-        Of::Agent(|status, give| alone(give, Value::Count(status.peers_alive))),
-    ),
-    gauge(
         "weir_interface_capacity",
         RATE,
         DIRECTION,
@@ -192,11 +180,7 @@ pub const METRICS: &[Metric] = &[
         &[],
         "Packets that the qdisc dropped and does not attribute to a service: unclassified and control traffic, and \
          with `edt` what fq dropped",
-        Of::Agent(|status, give| {
-            if let Some(drops) = status.drops_unattributed {
-                alone(give, Value::Count(drops));
-            }
-        }),
+        Of::Agent(|status, give| present(give, status.drops_unattributed.map(Value::Count))),
     ),
     gauge(
         "weir_fabric_link_leads",
@@ -646,11 +630,7 @@ pub const METRICS: &[Metric] = &[
         SECONDS,
         &[],
         "When the fabric broker's certificate ends, in seconds since 1970",
-        Of::Fabric(|status, give| {
-            if let Some(end) = status.certificate_ends {
-                alone(give, Value::Number(end as f64));
-            }
-        }),
+        Of::Fabric(|status, give| present(give, status.certificate_ends.map(|end| Value::Number(end as f64)))),
     ),
     counter(
         "weir_fabric_rounds",

@@ -27,7 +27,7 @@ use weir_document::scalar::{Refusal, Scalar};
 use weir_document::shape::{Alternatives, Key, List, Map, Record, Shape};
 use weir_network::language::{LINKS_OF_RACKS, NETWORK};
 use weir_network::names::{self, NameRange};
-use weir_units::Duration;
+use weir_units::{Duration, digits};
 
 /// Bytes of a scenario file.
 pub const MAX_FILE: u64 = 1 << 20;
@@ -42,8 +42,11 @@ pub const MAX_MANY_FLOWS: u64 = 100_000_000;
 pub const MAX_FLOWS_OF_ROUND: u64 = 10_000_000;
 /// Samples of a run.
 pub const MAX_SAMPLES: u64 = 1_000_000;
-/// The longest run.
-pub const MAX_DURATION: Duration = Duration::from_secs(24 * 3600);
+/// The longest run: the simulator counts picoseconds in 64 bits, 213 days ([`weir_units::SimTime`]), and timers that
+/// are set near the end of a run need some of them.
+pub const MAX_DURATION: Duration = Duration::from_secs(200 * 24 * 3600);
+/// The largest number of a link among several between two switches: as many digits as its pattern has.
+const MAX_LINK_NUMBER: u32 = 999_999_999;
 /// Links that one name stands for, by ranges.
 pub const MAX_LINKS_NAMED: u64 = 100_000;
 
@@ -85,7 +88,7 @@ static SWITCH_RANGE: Scalar = Scalar::Checked {
 static LINK_NAME: Scalar = Scalar::Checked {
     what: "the name of a link",
     check: check_link,
-    pattern: r"^[^<>]+<?->[^<>]+$",
+    pattern: r"^[^<>#]+(#host)?<?->[^<>#]+(#(host|[1-9][0-9]{0,8}))?$",
     example: "left->right",
 };
 
@@ -278,11 +281,30 @@ fn check_hosts(text: &str) -> Result<(), Refusal> {
 }
 
 fn check_link(text: &str) -> Result<(), Refusal> {
-    link_ends(text).map(drop)
+    link_name(text).map(drop)
 }
 
-/// The ends of a link's name, and whether it means both directions.
-pub(crate) fn link_ends(text: &str) -> Result<(NameRange<'_>, NameRange<'_>, bool), Refusal> {
+/// The name of one link or of several.
+#[derive(Debug, Clone)]
+pub(crate) struct LinkName<'a> {
+    pub(crate) from: LinkEnd<'a>,
+    pub(crate) to: LinkEnd<'a>,
+    /// Whether it means both directions.
+    pub(crate) both: bool,
+    /// The number of one of several cables between two switches, from 1; `None` stands for all of them.
+    pub(crate) number: Option<u32>,
+}
+
+/// An end of a link's name.
+#[derive(Debug, Clone)]
+pub(crate) struct LinkEnd<'a> {
+    pub(crate) names: NameRange<'a>,
+    /// Whether it is `name#host`: a host, although a switch may have the same name.
+    pub(crate) is_host: bool,
+}
+
+/// Reads a link's name: `a->b`, `a<->b`, `a->b#2`, `r1#host->r1`.
+pub(crate) fn link_name(text: &str) -> Result<LinkName<'_>, Refusal> {
     let (ends, both) = match text.split_once("<->") {
         Some(ends) => (Some(ends), true),
         None => (text.split_once("->"), false),
@@ -293,5 +315,31 @@ pub(crate) fn link_ends(text: &str) -> Result<(NameRange<'_>, NameRange<'_>, boo
             "write `a->b` for one direction or `a<->b` for both, in quotes",
         ));
     };
-    Ok((NameRange::parse(from.trim())?, NameRange::parse(to.trim())?, both))
+    let (to, number) = match to.split_once('#') {
+        Some((to, tail)) if tail.trim_end() != "host" => (to, Some(number_of_link(text, tail)?)),
+        _ => (to, None),
+    };
+    let (from, to) = (link_end(from)?, link_end(to)?);
+    if number.is_some() && from.names.count().saturating_mul(to.names.count()) > 1 {
+        let cause = format!("{} has the number of one link and a range of names", quote(text));
+        return Err(Refusal::new(cause, "remove the number, or name one switch at each end"));
+    }
+    Ok(LinkName { from, to, both, number })
+}
+
+fn link_end(text: &str) -> Result<LinkEnd<'_>, Refusal> {
+    let text = text.trim();
+    let host = text.strip_suffix("#host");
+    Ok(LinkEnd { names: NameRange::parse(host.unwrap_or(text))?, is_host: host.is_some() })
+}
+
+/// The number behind `#` in the name of a link.
+fn number_of_link(text: &str, number: &str) -> Result<u32, Refusal> {
+    let read = digits::whole(number.trim_end()).ok().and_then(|number| u32::try_from(number).ok());
+    read.filter(|number| (1..=MAX_LINK_NUMBER).contains(number)).ok_or_else(|| {
+        Refusal::new(
+            format!("{} has no number of a link behind `#`", quote(text)),
+            "write `a->b#2` for the second of several links, or `a->b` for all of them",
+        )
+    })
 }

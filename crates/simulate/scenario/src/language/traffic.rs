@@ -28,6 +28,10 @@ static ROUNDS: Scalar = Scalar::Integer { what: "a number of rounds", min: 1, ma
 static PARALLEL: Scalar = Scalar::Integer { what: "a number of flows at once", min: 1, max: MAX_PARALLEL as i128 };
 static PRIORITY: Scalar = Scalar::Integer { what: "a priority", min: 0, max: PRIORITIES as i128 - 1 };
 static LOAD: Scalar = Scalar::Percent { what: "a load", too_much: LOAD_TOO_MUCH };
+static LOAD_OF_RECEIVERS: Scalar = Scalar::Percent {
+    what: "a load",
+    too_much: "the receivers' links do not carry it, and queues would grow without end",
+};
 static DATA_PATH: Scalar = Scalar::Text { what: "the path of a CSV file" };
 static SIZES: Scalar = Scalar::Checked {
     what: "sizes of flows",
@@ -265,9 +269,9 @@ static BURSTS: Record = Record {
 static LIST: Record = Record {
     id: "list",
     what: "a list of flows",
-    doc: "Every flow given in a CSV file: `start_s,src,dst` and `packets` or `bytes`; `id` is optional. Hosts are \
-          names, or \
-          numbers from 0.",
+    doc: "Every flow given in a CSV file: `start_s` (or `start_ms`, `start_us`, `start_ns`, `start_ps`), `src`, `dst` \
+          and `packets` or `bytes`; `id` and `coflow` are optional. Hosts are names, or numbers from 0. Flows with the \
+          same number in `coflow` are awaited together.",
     keys: &[
         Key::required("file", Shape::Scalar(&DATA_PATH), "The file, relative to this file.", "file: flows.csv"),
         CONNECTIONS_KEY,
@@ -286,13 +290,20 @@ const ROUNDS_KEY: Key =
 const AMONG: Key =
     Key::required("among", HOST_OR_LIST, "The participating hosts: groups, hosts, ranges, or a list.", "among: all");
 
+static FAN_IN: Scalar = Scalar::Integer { what: "a number of senders", min: 1, max: MAX_FLOWS as i128 };
 static INCAST: Record = Record {
     id: "incast",
     what: "incast",
-    doc: "All senders send to one receiver at once, in rounds (DCTCP, SIGCOMM 2010, §4.2.1).",
+    doc: "Senders send to one receiver at once: all of them in rounds (DCTCP, SIGCOMM 2010, §4.2.1), or some of them \
+          to a random receiver in incasts that arrive by themselves (HPCC, SIGCOMM 2019, §5).",
     keys: &[
         FROM,
-        Key::required("to", Shape::Scalar(&HOSTS), "The receiver: one host.", "to: h0"),
+        Key::required(
+            "to",
+            HOST_OR_LIST,
+            "The receiver of all rounds, one host; or, with arrivals, the receivers: each incast has a random one.",
+            "to: h0",
+        ),
         SIZE_KEY,
         Key::optional(
             "every",
@@ -303,13 +314,50 @@ static INCAST: Record = Record {
         Key::optional(
             "pause",
             Shape::Scalar(&TIME_OR_ZERO),
-            "The time from the end of the last flow of a round to the next round. Either this or `every`.",
+            "The time from the end of the last flow of a round to the next round. Either this, `every`, or arrivals \
+             (`gap`, `load` or `rate`).",
             "pause: 1ms",
         ),
-        ROUNDS_KEY,
+        Key::optional(
+            "gap",
+            Shape::Scalar(&TIME),
+            "The mean time between two incasts that arrive by themselves; they may overlap.",
+            "gap: 1ms",
+        ),
+        Key::optional(
+            "load",
+            Shape::Scalar(&LOAD_OF_RECEIVERS),
+            "The load of all incasts on the receivers' links, headers included, below 100%. In place of `gap`.",
+            "load: 5%",
+        ),
+        Key::optional(
+            "rate",
+            Shape::Scalar(&RATE),
+            "The same as a rate of all incasts together, headers included. In place of `gap`.",
+            "rate: 10Gb/s",
+        ),
+        ARRIVALS_KEY,
+        Key::optional(
+            "fan-in",
+            Shape::Scalar(&FAN_IN),
+            "With arrivals: the number of senders of an incast, random ones; all but the receiver where not written.",
+            "fan-in: 30",
+        ),
+        Key::optional(
+            "rounds",
+            Shape::Scalar(&ROUNDS),
+            "The number of rounds or incasts; unlimited where not written.",
+            "rounds: 10",
+        ),
         JITTER,
         CONNECTIONS_KEY,
         START,
+        Key::optional(
+            "stop",
+            Shape::Scalar(&TIME),
+            "With arrivals: no incast begins from then on; the duration.",
+            "stop: 1s",
+        ),
     ],
 };
 static SHUFFLE: Record = Record {

@@ -13,8 +13,8 @@
 //! Worked example: `services: { x: { credits: { weight: 2 } } }` in the policy and `{ service: x, transport: dctcp }`
 //! in the scenario: DCTCP's packets wait in their hosts for the credits of aggregates of weight 2.
 
-use super::credits::RoundTrips;
 use super::traffic::Read;
+use super::trips::RoundTrips;
 use super::{Files, Reader};
 use crate::governed::{ControlChange, CreditQueues, Enforcement, Governed, KeptQueues};
 use crate::model::{Aggregates, LAB_CREDIT_PERIOD};
@@ -23,7 +23,7 @@ use weir_network::graph::{Graph, Routing};
 use weir_network::layers::has_one_path;
 use weir_policy::{CreditPlan, Policy};
 use weir_transport::Parameters;
-use weir_transport::pace;
+use weir_transport::pace::{self, ALLOCATION};
 use weir_units::{Bandwidth, Duration, Weight};
 
 /// p-max where neither the policy nor its buffers state one: that of agents.
@@ -206,7 +206,7 @@ impl<F: Files> Reader<'_, F> {
                          these hosts have several paths";
             self.error(at, cause, "write `routing: symmetric` in `network`");
         }
-        let mut trips = RoundTrips::new(graph);
+        let mut trips = RoundTrips::new(graph, ALLOCATION.into());
         let at = written.map(|node| node.get("period").unwrap_or(node).span);
         for (read, service, _) in of.groups() {
             let transport = &read.traffic.transport;

@@ -14,16 +14,17 @@
 //! frame of 1,514 B 12.112 µs; the round trip is 4 · 10 + 2 · 0.672 + 2 · 12.112 = 65.568 µs.
 
 use super::traffic::Read;
+use super::trips::{RoundTrips, Trip};
 use super::{Files, Reader};
 use crate::model::Aggregates;
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::collections::BTreeSet;
 use weir_document::{Node, Span, quote};
-use weir_network::graph::{Graph, LinkSpec, Routing};
+use weir_network::graph::{Graph, Routing};
 use weir_network::layers::has_one_path;
 use weir_network::names::NameRange;
 use weir_transport::Parameters;
 use weir_transport::pace::{self, ALLOCATION};
-use weir_units::{Duration, MachineId};
+use weir_units::Duration;
 
 impl<F: Files> Reader<'_, F> {
     /// The switches without forwarders, ascending; `None` only if something was reported.
@@ -53,7 +54,7 @@ impl<F: Files> Reader<'_, F> {
     /// Refuses flows with credits that the network does not carry. `items` are the flow groups as written.
     pub(super) fn credits_can_be(&mut self, root: &Node, items: &[Node], traffic: &[Read], graph: &Graph) {
         let mut refused_paths = false;
-        let mut trips = RoundTrips::new(graph);
+        let mut trips = RoundTrips::new(graph, ALLOCATION.into());
         for (item, read) in items.iter().zip(traffic) {
             let Parameters::Pace(pace) = &read.traffic.transport else { continue };
             let transport = item.get("transport").or(root.get("transport")).unwrap_or(item);
@@ -106,7 +107,7 @@ impl<F: Files> Reader<'_, F> {
             let cause = "the flows of an aggregate must have one path, but these hosts have several";
             self.error(node.span, cause, "choose a network with one path between any two hosts");
         }
-        let mut trips = RoundTrips::new(graph);
+        let mut trips = RoundTrips::new(graph, ALLOCATION.into());
         let at = node.get("period").unwrap_or(node).span;
         for (item, read) in items.iter().zip(traffic) {
             if matches!(read.traffic.transport, Parameters::Pace(_)) {
@@ -138,7 +139,7 @@ impl<F: Files> Reader<'_, F> {
         hint: &dyn Fn(u64) -> String,
     ) {
         let (senders, receivers) = read.traffic.spec.ends();
-        let (trip, ends) = trips.longest(&senders, &receivers);
+        let Some(Trip { time: trip, ends, .. }) = trips.longest(&senders, &receivers) else { return };
         if trip > period {
             let [from, to] = ends.map(|host| trips.graph.hosts[host.index()].name.as_str());
             self.error(
@@ -151,83 +152,4 @@ impl<F: Files> Reader<'_, F> {
             );
         }
     }
-}
-
-/// The longest round trips of a network, by the switch of the sender.
-pub(super) struct RoundTrips<'g> {
-    graph: &'g Graph,
-    /// By switch, the switches next to it with the time of an allocation and a frame over the cable.
-    next: Vec<Vec<(usize, Duration)>>,
-    known: BTreeMap<usize, Vec<Option<Duration>>>,
-}
-
-impl<'g> RoundTrips<'g> {
-    pub(super) fn new(graph: &'g Graph) -> Self {
-        let mut next = vec![Vec::new(); graph.switches.len()];
-        for cable in &graph.cables {
-            let frame = graph.packets.frame();
-            next[cable.a].push((cable.b, time(&cable.a_to_b, frame) + time(&cable.b_to_a, ALLOCATION.into())));
-            next[cable.b].push((cable.a, time(&cable.b_to_a, frame) + time(&cable.a_to_b, ALLOCATION.into())));
-        }
-        Self { graph, next, known: BTreeMap::new() }
-    }
-
-    /// The longest time between the switch `from` and each other one, over the longest of the shortest paths by hops.
-    fn from(&mut self, from: usize) -> &[Option<Duration>] {
-        let Self { next, known, .. } = self;
-        known.entry(from).or_insert_with(|| {
-            let mut hops = vec![usize::MAX; next.len()];
-            let mut times = vec![None; next.len()];
-            (hops[from], times[from]) = (0, Some(Duration::ZERO));
-            let mut queue = VecDeque::from([from]);
-            while let Some(at) = queue.pop_front() {
-                let here = times[at].unwrap_or_default();
-                for &(to, more) in &next[at] {
-                    if hops[to] == usize::MAX {
-                        hops[to] = hops[at] + 1;
-                        queue.push_back(to);
-                    }
-                    if hops[to] == hops[at] + 1 {
-                        times[to] = times[to].max(Some(here + more));
-                    }
-                }
-            }
-            times
-        })
-    }
-
-    /// The longest round trip of data from a sender to a receiver, and both.
-    fn longest(&mut self, senders: &[MachineId], receivers: &[MachineId]) -> (Duration, [MachineId; 2]) {
-        let frame = self.graph.packets.frame();
-        let graph = self.graph;
-        // The slowest host of each switch stands for all.
-        let slowest = |hosts: &[MachineId], time: &dyn Fn(MachineId) -> Duration| {
-            let mut of: BTreeMap<usize, (Duration, MachineId)> = BTreeMap::new();
-            for &host in hosts {
-                let here = of.entry(graph.hosts[host.index()].switch).or_insert((Duration::ZERO, host));
-                *here = (*here).max((time(host), host));
-            }
-            of
-        };
-        let ends = |host: MachineId| &graph.hosts[host.index()];
-        let small = ALLOCATION.into();
-        let senders = slowest(senders, &|host| time(&ends(host).up, frame) + time(&ends(host).down, small));
-        let receivers = slowest(receivers, &|host| time(&ends(host).down, frame) + time(&ends(host).up, small));
-        let mut longest = (Duration::ZERO, [MachineId(0); 2]);
-        for (&at, &(up, from)) in &senders {
-            let times = self.from(at);
-            for (&end, &(down, to)) in &receivers {
-                if let Some(between) = times[end].filter(|_| from != to) {
-                    longest = longest.max((up + between + down, [from, to]));
-                }
-            }
-        }
-        longest
-    }
-}
-
-/// The time of `bytes` over a link.
-fn time(link: &LinkSpec, bytes: u64) -> Duration {
-    let nanos = (u128::from(bytes) * 8_000_000_000).div_ceil(u128::from(link.rate.bps().max(1)));
-    link.delay + Duration::from_nanos(u64::try_from(nanos).unwrap_or(u64::MAX / 4))
 }

@@ -10,12 +10,13 @@
 //! | `policy` | references to a policy |
 //! | `hosts` | `hosts:` |
 //! | `names` | hosts, groups and links by name |
-//! | `traffic`, `transfers`, `random`, `rounds`, `events` | `traffic:`, `events:`, `measure:` |
+//! | `traffic`, `transfers`, `random`, `rounds`, `incasts`, `events` | `traffic:`, `events:`, `measure:` |
 //! | `applications` | real servers and their clients, for the lab alone |
 //! | `credit_services` | services with credits |
 //! | `control` | `enforcement:`, `shaper:`, `brokers:`, events of brokers and of the policy |
 //! | `credits` | paths and round trips of flows with credits, `without-forwarder:` |
 //! | `overload` | random traffic above the rate of hosts' links |
+//! | `trips`, `window` | round trips, and receive windows that cannot fill them |
 //!
 //! Worked example: `from: senders` is the ten machines of the rack `senders`; `from: [s1, s2]` is
 //! two machines; a name of both a rack and a machine is refused as ambiguous.
@@ -27,6 +28,7 @@ mod credits;
 mod events;
 mod files;
 mod hosts;
+mod incasts;
 mod names;
 mod overload;
 mod policy;
@@ -35,6 +37,8 @@ mod rounds;
 mod tenants;
 mod traffic;
 mod transfers;
+mod trips;
+mod window;
 
 pub use files::{Disk, Files, PolicyOutcome, ReadOptions};
 
@@ -146,7 +150,7 @@ impl<F: Files> Reader<'_, F> {
 
     /// `None` only if something was reported.
     fn scenario(&mut self, root: &Node) -> Option<Scenario> {
-        let duration = self.time(root, "duration", MAX_DURATION);
+        let duration = self.duration(root);
         let (graph, base) = match root.get("policy") {
             Some(_) => self.policy_network(root)?,
             None => (root.get("network").and_then(|network| self.networks().graph(network)).map(Arc::new), None),
@@ -161,6 +165,7 @@ impl<F: Files> Reader<'_, F> {
         // Where a flow group is missing, something is reported anyway.
         if items.len() == traffic.len() {
             overload::remark(items, &traffic, &graph, self.problems);
+            window::remark(&traffic, &graph, policy.map(|policy| &**policy), self.problems);
             self.credits_can_be(root, items, &traffic, &graph);
         }
         let mut aggregates = if base.is_none() { self.aggregates(root, items, &traffic, &graph) } else { None };
@@ -270,9 +275,20 @@ impl<F: Files> Reader<'_, F> {
         }
     }
 
-    /// A time above zero and at most `most`.
-    fn time(&mut self, node: &Node, key: &str, most: Duration) -> Field<Duration> {
-        self.networks().time(node, key, most)
+    /// The duration of the run, at most [`MAX_DURATION`].
+    fn duration(&mut self, root: &Node) -> Field<Duration> {
+        let duration = root.field("duration", |text| scalar::time(text, false));
+        if let Field::Value(time, span) = duration
+            && time > MAX_DURATION
+        {
+            self.error(
+                span,
+                format!("the duration {time} is longer than 200 d"),
+                "write at most `200d`: the simulator counts picoseconds in 64 bits, which are 213 days",
+            );
+            return Field::Bad;
+        }
+        duration
     }
 
     /// The reader of networks, links and queues.
@@ -368,6 +384,9 @@ fn not_sent_by_lab(read: &traffic::Read) -> Option<String> {
     let name = &read.traffic.name;
     let protocol = read.traffic.transport.protocol();
     let rounds = matches!(read.traffic.spec, weir_workload::Spec::Rounds(_));
+    if matches!(read.traffic.spec, weir_workload::Spec::Incasts(_)) {
+        return Some(format!("{name} has incasts that arrive by themselves, and the lab sends rounds to one receiver"));
+    }
     if read.transfers.is_none() && !rounds {
         return Some(format!("{name} is neither long-lived transfers nor messages in rounds"));
     }

@@ -1,11 +1,11 @@
 //! Hosts, groups and links by name.
 //!
 //! A name in `from` and `to` is a group or a host; ranges stand for several names. A link's name is
-//! its ends: `a->b` for one direction, `a<->b` for both; several cables between the same switches
-//! are meant all together.
+//! its ends: `a->b` for one direction, `a<->b` for both. Several cables between the same switches
+//! are meant all together, and `a->b#2` is the second of them in the order of the file.
 
 use super::{Files, Reader};
-use crate::language::{MAX_FLOWS, MAX_LINKS_NAMED, link_ends};
+use crate::language::{LinkEnd, LinkName, MAX_FLOWS, MAX_LINKS_NAMED, link_name};
 use std::cell::{Cell, OnceCell};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use weir_document::{Node, Span, quote};
@@ -74,8 +74,10 @@ impl<'g> Names<'g> {
         self.named.get() > MAX_NAMED
     }
 
-    fn end(&self, name: &str) -> Option<End> {
-        self.host(name).map(End::Host).or_else(|| self.switches.get(name).map(|switch| End::Switch(*switch)))
+    /// The end with a name. In names of links a host with the name of a switch is `name#host`.
+    fn end(&self, name: &str, is_host: bool) -> Option<End> {
+        let switch = self.switches.get(name).filter(|_| !is_host).map(|switch| End::Switch(*switch));
+        switch.or_else(|| self.host(name).map(End::Host))
     }
     fn cables(&self) -> &BTreeMap<(usize, usize), Vec<usize>> {
         self.cables.get_or_init(|| {
@@ -86,18 +88,19 @@ impl<'g> Names<'g> {
             cables
         })
     }
-    /// The links from one end to the other.
-    fn between(&self, from: End, to: End, links: &mut Vec<LinkRef>) {
+    /// The links from one end to the other; of several cables between two switches all, or the one with a number.
+    fn between(&self, from: End, to: End, number: Option<u32>, links: &mut Vec<LinkRef>) {
         match (from, to) {
             (End::Host(host), End::Switch(switch)) if self.graph.hosts[host.index()].switch == switch => {
-                links.push(LinkRef::Up(host));
+                links.extend(number.is_none().then_some(LinkRef::Up(host)));
             }
             (End::Switch(switch), End::Host(host)) if self.graph.hosts[host.index()].switch == switch => {
-                links.push(LinkRef::Down(host));
+                links.extend(number.is_none().then_some(LinkRef::Down(host)));
             }
             (End::Switch(from), End::Switch(to)) => {
-                let cables = self.cables().get(&(from.min(to), from.max(to)));
-                links.extend(cables.into_iter().flatten().map(|&cable| match self.graph.cables[cable].a == from {
+                let cables = self.cables().get(&(from.min(to), from.max(to))).into_iter().flatten();
+                let meant = |cable: &&usize| number.is_none_or(|number| self.graph.cables[**cable].number == number);
+                links.extend(cables.filter(meant).map(|&cable| match self.graph.cables[cable].a == from {
                     true => LinkRef::Forward(cable),
                     false => LinkRef::Backward(cable),
                 }));
@@ -201,8 +204,8 @@ impl<F: Files> Reader<'_, F> {
 
     /// The links that a name stands for, each once; `None` only if something was reported.
     pub(super) fn links(&mut self, node: &Node, names: &Names<'_>) -> Option<Vec<LinkRef>> {
-        let Ok((from, to, both)) = link_ends(node.scalar()?) else { return None };
-        let count = from.count().saturating_mul(to.count());
+        let Ok(LinkName { from, to, both, number }) = link_name(node.scalar()?) else { return None };
+        let count = from.names.count().saturating_mul(to.names.count());
         if count > MAX_LINKS_NAMED {
             self.error(
                 node.span,
@@ -212,22 +215,18 @@ impl<F: Files> Reader<'_, F> {
             return None;
         }
         let mut links = Vec::new();
-        for from in from.names() {
-            for to in to.names() {
-                let (first, second) = (self.end(&from, node.span, names)?, self.end(&to, node.span, names)?);
+        let end = |end: &LinkEnd<'_>, name: String| (name, end.is_host);
+        for first in from.names.names().map(|name| end(&from, name)) {
+            for second in to.names.names().map(|name| end(&to, name)) {
+                let ends = (self.end(&first, node.span, names)?, self.end(&second, node.span, names)?);
                 let before = links.len();
-                names.between(first, second, &mut links);
+                names.between(ends.0, ends.1, number, &mut links);
                 if links.len() == before {
-                    let near: Vec<_> = names.neighbours(first).into_iter().map(|name| format!("`{name}`")).collect();
-                    self.error(
-                        node.span,
-                        format!("there is no link between {} and {}", quote(&from), quote(&to)),
-                        format!("links of {} lead to {}", quote(&from), near.join(", ")),
-                    );
+                    self.no_link(node.span, (&first.0, &second.0), ends, names);
                     return None;
                 }
                 if both {
-                    names.between(second, first, &mut links);
+                    names.between(ends.1, ends.0, number, &mut links);
                 }
             }
         }
@@ -236,8 +235,28 @@ impl<F: Files> Reader<'_, F> {
         Some(links)
     }
 
-    fn end(&mut self, name: &str, at: Span, names: &Names<'_>) -> Option<End> {
-        let end = names.end(name);
+    /// Reports that there is no link between two ends, or none with the written number.
+    fn no_link(&mut self, at: Span, (from, to): (&str, &str), ends: (End, End), names: &Names<'_>) {
+        let mut all = Vec::new();
+        names.between(ends.0, ends.1, None, &mut all);
+        if all.is_empty() {
+            let near: Vec<_> = names.neighbours(ends.0).into_iter().map(|name| format!("`{name}`")).collect();
+            let cause = format!("there is no link between {} and {}", quote(from), quote(to));
+            self.error(at, cause, format!("links of {} lead to {}", quote(from), near.join(", ")));
+            return;
+        }
+        let (cause, hint) = match all.len() {
+            1 => (format!("there is one link between {} and {}", quote(from), quote(to)), "remove its number".into()),
+            count => (
+                format!("there are {count} links between {} and {}", quote(from), quote(to)),
+                format!("write a number from 1 to {count}, or none for all of them"),
+            ),
+        };
+        self.error(at, cause, hint);
+    }
+
+    fn end(&mut self, (name, is_host): &(String, bool), at: Span, names: &Names<'_>) -> Option<End> {
+        let end = names.end(name, *is_host);
         if end.is_none() {
             let Words { host, whole, .. } = names.words;
             let known = names.graph.switches.iter().map(|name| &**name);

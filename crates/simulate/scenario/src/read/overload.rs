@@ -13,8 +13,8 @@
 use super::traffic::Read;
 use weir_document::{Node, Problems};
 use weir_network::graph::Graph;
-use weir_units::{Bandwidth, MachineId};
-use weir_workload::{Framing, Random, Spec};
+use weir_units::{Bandwidth, MachineId, SimTime};
+use weir_workload::{Framing, Hosts, MeanGap, Spec};
 
 /// The load offered to a host's link, in bit/s.
 #[derive(Debug, Clone, Copy, Default)]
@@ -23,27 +23,59 @@ struct Offered {
     down: f64,
 }
 
+/// A flow group with a mean rate.
+struct Offer<'a> {
+    item: &'a Node,
+    senders: &'a Hosts,
+    receivers: &'a Hosts,
+    start: SimTime,
+    until: SimTime,
+    /// In bit/s, headers included.
+    rate: f64,
+}
+
+impl<'a> Offer<'a> {
+    /// `None` for traffic without a mean rate of its own.
+    fn new(item: &'a Node, spec: &'a Spec, framing: Framing) -> Option<Self> {
+        let rate = |wire: f64, gap: MeanGap| wire * 8e12 / gap.picos();
+        match spec {
+            Spec::Random(random) => Some(Self {
+                item,
+                senders: random.senders(),
+                receivers: random.receivers(),
+                start: random.start(),
+                until: random.until(),
+                rate: rate(random.sizes().mean_wire_bytes(framing), random.gap()),
+            }),
+            Spec::Incasts(incasts) => Some(Self {
+                item,
+                senders: incasts.senders(),
+                receivers: incasts.receivers(),
+                start: incasts.start(),
+                until: incasts.until(),
+                rate: rate(framing.wire_bytes(incasts.bytes()) as f64 * f64::from(incasts.fan_in()), incasts.gap()),
+            }),
+            _ => None,
+        }
+    }
+}
+
 /// Remarks on the first flow group that brings a host's link to its rate. `traffic` is the parsed
 /// form of `items`.
 pub(super) fn remark(items: &[Node], traffic: &[Read], graph: &Graph, problems: &mut Problems) {
     let Ok(framing) = Framing::new(graph.packets.payload, graph.packets.headers) else { return };
-    let mut groups: Vec<(&Node, &Random)> = Vec::new();
-    for (item, read) in items.iter().zip(traffic) {
-        if let Spec::Random(random) = &read.traffic.spec {
-            groups.push((item, random));
-        }
-    }
+    let groups = items.iter().zip(traffic);
+    let offers: Vec<Offer<'_>> =
+        groups.filter_map(|(item, read)| Offer::new(item, &read.traffic.spec, framing)).collect();
     // Starts and ends in the order of time; an end makes room for a simultaneous start.
-    let starts = groups.iter().enumerate().map(|(place, (_, random))| (random.start(), true, place));
-    let ends = groups.iter().enumerate().map(|(place, (_, random))| (random.until(), false, place));
+    let starts = offers.iter().enumerate().map(|(place, offer)| (offer.start, true, place));
+    let ends = offers.iter().enumerate().map(|(place, offer)| (offer.until, false, place));
     let mut changes: Vec<_> = starts.chain(ends).collect();
     changes.sort_unstable();
     let mut offered = vec![Offered::default(); graph.hosts.len()];
     for (_, starts, place) in changes {
-        let (item, random) = groups[place];
-        let rate = random.sizes().mean_wire_bytes(framing) * 8e12 / random.gap().picos();
+        let Offer { item, senders, receivers, rate, .. } = offers[place];
         let rate = if starts { rate } else { -rate };
-        let (senders, receivers) = (random.senders(), random.receivers());
         senders.iter().for_each(|host| offered[host.index()].up += rate / senders.len() as f64);
         receivers.iter().for_each(|host| offered[host.index()].down += rate / receivers.len() as f64);
         if !starts {

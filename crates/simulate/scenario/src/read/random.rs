@@ -16,6 +16,16 @@ use weir_workload::{
     Arrivals, Bursts, Deadlines, Framing, Hosts, MeanGap, Random, SizeDistribution, Spec, mean_gap, mean_gap_of_rate,
 };
 
+/// Words for messages on the rate of arrivals.
+pub(super) struct RateKeys {
+    /// The things that arrive.
+    pub(super) what: &'static str,
+    /// An example of a load.
+    pub(super) load: &'static str,
+    /// An example of a rate.
+    pub(super) rate: &'static str,
+}
+
 impl<F: Files> Reader<'_, F> {
     pub(super) fn random(&mut self, item: &Node, context: Context<'_, '_>) -> Option<Random> {
         let names = context.names;
@@ -24,11 +34,7 @@ impl<F: Files> Reader<'_, F> {
         let gap = self.gap(item, from.as_deref(), sizes.as_ref(), names);
         let interval = self.interval(item, context.duration);
         let deadlines = self.deadlines(item);
-        let arrivals = item.field("arrivals", |text| scalar::word(text, "", ARRIVALS_KEYWORDS));
-        let arrivals = match arrivals {
-            Field::Absent => Arrivals::Poisson,
-            field => Arrivals::ALL[field.value()?],
-        };
+        let arrivals = self.arrivals(item)?;
         let flows = item.field("flows", |text| scalar::integer(text, "", 1, MAX_MANY_FLOWS.into()));
         let (from, to) = (Hosts::new(from?, "senders"), Hosts::new(to?, "receivers"));
         let (from, to) = (self.accept(item, "from", from)?, self.accept(item, "to", to)?);
@@ -50,7 +56,15 @@ impl<F: Files> Reader<'_, F> {
         }
     }
 
-    /// The mean gap of random traffic, from `gap`, `load` or `rate`.
+    /// The distribution of gaps.
+    pub(super) fn arrivals(&self, item: &Node) -> Option<Arrivals> {
+        match item.field("arrivals", |text| scalar::word(text, "", ARRIVALS_KEYWORDS)) {
+            Field::Absent => Some(Arrivals::Poisson),
+            field => field.value().map(|word| Arrivals::ALL[word]),
+        }
+    }
+
+    /// The mean gap of random traffic: a load is of the senders' links.
     fn gap(
         &mut self,
         item: &Node,
@@ -58,15 +72,31 @@ impl<F: Files> Reader<'_, F> {
         sizes: Option<&SizeDistribution>,
         names: &Names<'_>,
     ) -> Option<MeanGap> {
+        let graph = names.graph;
+        let framing = self.accept(item, "sizes", Framing::new(graph.packets.payload, graph.packets.headers))?;
+        let capacity = from.map(|from| from.iter().map(|host| graph.hosts[host.index()].up.rate).sum());
+        let keys = RateKeys { what: "flows", load: "60%", rate: "10Gb/s" };
+        self.mean_gap_of(item, &keys, capacity, sizes.map(|sizes| sizes.mean_wire_bytes(framing)))
+    }
+
+    /// The mean gap between arrivals of `wire` bytes each, from `gap`, `rate` or the `load` of links of `capacity`.
+    pub(super) fn mean_gap_of(
+        &mut self,
+        item: &Node,
+        keys: &RateKeys,
+        capacity: Option<Bandwidth>,
+        wire: Option<f64>,
+    ) -> Option<MeanGap> {
         let load = item.field("load", |text| scalar::percent(text, "", LOAD_TOO_MUCH));
         let rate = item.field("rate", |text| scalar::rate(text, false, false));
         let gap = item.field("gap", |text| scalar::time(text, false));
         let mut written = ["load", "rate", "gap"].into_iter().filter_map(|key| Some((key, item.get(key)?.span)));
         let Some((first, span)) = written.next() else {
+            let RateKeys { what, load, rate } = keys;
             self.error(
                 Span::new(item.span.start, item.span.start),
                 "the rate of arrivals is missing",
-                "write `load: 60%`, a `rate: 10Gb/s`, or the mean time between two flows as `gap: 100us`",
+                format!("write `load: {load}`, a `rate: {rate}`, or the mean time between two {what} as `gap: 100us`"),
             );
             return None;
         };
@@ -75,23 +105,16 @@ impl<F: Files> Reader<'_, F> {
             self.problems.error_with(at, cause, "write one of them", (span, "the other one"));
             return None;
         }
-        let graph = names.graph;
-        let framing = || Framing::new(graph.packets.payload, graph.packets.headers);
         match (load, rate, gap) {
             (.., Field::Value(gap, _)) => self.accept(item, "gap", MeanGap::from_time(gap.into())),
-            (_, Field::Value(rate, _), _) => {
-                let framing = self.accept(item, "rate", framing())?;
-                self.accept(item, "rate", mean_gap_of_rate(rate, sizes?.mean_wire_bytes(framing)))
-            }
+            (_, Field::Value(rate, _), _) => self.accept(item, "rate", mean_gap_of_rate(rate, wire?)),
             (Field::Value(load, span), ..) => {
-                let capacity: Bandwidth = from?.iter().map(|host| graph.hosts[host.index()].up.rate).sum();
-                let framing = self.accept(item, "load", framing())?;
                 // Millionths are thousands of billionths; below one by the check.
                 let Ok(load) = Load::from_billionths(load as u32 * 1_000) else {
                     self.error(span, "a load is above zero and below 100%", "for example `60%`");
                     return None;
                 };
-                self.accept(item, "load", mean_gap(load, capacity, sizes?.mean_wire_bytes(framing)))
+                self.accept(item, "load", mean_gap(load, capacity?, wire?))
             }
             _ => None,
         }

@@ -16,6 +16,9 @@ use weir_workload::{
 
 impl<F: Files> Reader<'_, F> {
     pub(super) fn incast(&mut self, item: &Node, context: Context<'_, '_>) -> Option<Spec> {
+        if ["gap", "load", "rate", "fan-in", "arrivals", "stop"].into_iter().any(|key| item.get(key).is_some()) {
+            return self.incasts(item, context);
+        }
         let from = self.senders(item, "from", context.names);
         let to = item.get("to").and_then(|node| self.one_host(node, context.names));
         let size = item.field("size", scalar::size).value();
@@ -169,7 +172,8 @@ impl<F: Files> Reader<'_, F> {
                 self.error(
                     Span::new(item.span.start, item.span.start),
                     "the start of the next round is missing",
-                    "write `every: 10ms`, or `pause: 0s` to wait for the last flow, or `rounds: 1`",
+                    "write `every: 10ms`, or `pause: 0s` to wait for the last flow, or `rounds: 1`; or `gap: 10ms` for \
+                     incasts that arrive by themselves",
                 );
                 None
             }

@@ -183,12 +183,15 @@ impl<F: Files> Reader<'_, F> {
         }
         let pairs = match spec? {
             Spec::Random(random) => random.senders().len() as u64 * random.receivers().len() as u64,
+            Spec::Incasts(incasts) => incasts.senders().len() as u64 * incasts.receivers().len() as u64,
             // Requests go one way and responses the other.
             Spec::Requests(requests) => 2 * requests.clients().len() as u64 * requests.servers().len() as u64,
-            // Each flow of a round has another sender, and each of a list perhaps another pair.
+            // Each flow may have another pair.
+            Spec::List(list) => list.len() as u64,
+            // Each flow of a round has another sender.
             spec => {
                 let workload = Workload::new(spec, 1);
-                workload.flows_per_coflow().or(workload.expected()).unwrap_or(0)
+                workload.coflow(0).map(|coflow| coflow.flows).or(workload.expected()).unwrap_or(0)
             }
         };
         *flows = flows.saturating_add(pairs.saturating_mul(connections.into()));

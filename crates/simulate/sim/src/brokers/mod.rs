@@ -40,8 +40,8 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use weir_control::wire::{Key, Message};
 use weir_control::{
-    FabricBroker, FabricBrokerConfig, FabricInput, FabricOutput, INTERVALS, Input, LimitRule, MeterReading, Output,
-    RackBroker, RackBrokerConfig, Stale,
+    EpochNotice, FabricBroker, FabricBrokerConfig, FabricInput, FabricOutput, INTERVALS, Input, LimitRule,
+    MeterReading, Output, RackBroker, RackBrokerConfig, Stale,
 };
 use weir_policy::Policy;
 use weir_scenario::{BrokerSet, BrokerSettings};
@@ -217,6 +217,14 @@ impl Brokers {
         }
         while let Some(output) = self.fabric.as_mut().and_then(FabricBroker::poll_output) {
             let (to, message) = match output {
+                FabricOutput::NotifyEpoch(notice) => {
+                    self.notify(self.fabric_machine, &notice, world);
+                    continue;
+                }
+                FabricOutput::StoreEpoch(epoch) => {
+                    self.fabric_epoch = epoch;
+                    continue;
+                }
                 FabricOutput::SendLimits { to, limits } => (to, limits.into()),
                 FabricOutput::Propose { to, limits } => (to, Message::Proposal(limits)),
             };
@@ -243,6 +251,9 @@ impl Brokers {
             Output::Broadcast(report) => self.broadcast(index, &report.into(), world),
             Output::Relay(relay) => self.broadcast(index, &relay.into(), world),
             Output::ShutOut(notice) => self.broadcast(index, &notice.into(), world),
+            Output::NotifyEpoch(notice) => self.notify(index, &notice, world),
+            Output::FabricEpoch(notice) => self.broadcast(index, &Message::FabricEpoch(notice), world),
+            Output::StoreEpoch(epoch) => self.machines[index].epoch = epoch,
             Output::ReportRack(report) => self.send(index, self.fabric_machine, &report.into(), world),
             Output::ReplyRack(reply) => self.send(index, self.fabric_machine, &Message::Reply(reply), world),
             Output::SetLimits(limits) => {
@@ -263,6 +274,12 @@ impl Brokers {
         for peer in network.rack(rack).machines().iter().filter(|peer| peer.index() != index) {
             self.put_on_wire(index, peer.index(), Arc::clone(&bytes), world);
         }
+    }
+
+    /// Sends a notice to the machine that it names, or to the one of the fabric broker.
+    fn notify<O: Observer>(&mut self, from: usize, notice: &EpochNotice, world: &mut World<O>) {
+        let to = notice.to.map_or(self.fabric_machine, |machine| machine.index());
+        self.send(from, to, &(*notice).into(), world);
     }
 
     /// Sends a message to one machine.

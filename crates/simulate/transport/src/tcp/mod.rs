@@ -231,6 +231,9 @@ impl<C: Congestion> Machine for Sender<C> {
     fn shortest_timeout(parameters: &C::Parameters) -> Option<SimTime> {
         Some(C::common(parameters).rto.shortest())
     }
+    fn receive_window(parameters: &C::Parameters) -> Option<u64> {
+        Some(C::common(parameters).receive_window)
+    }
     fn handshake(parameters: &C::Parameters) -> Option<[SimTime; 2]> {
         C::common(parameters).handshake
     }

@@ -51,10 +51,42 @@ fn bytes_names_and_any_order_of_columns() {
 }
 
 #[test]
+fn starts_of_any_unit_are_the_same_list() {
+    let of = |text: &str| read(text).expect("two flows");
+    let seconds = of("start_s,src,dst,bytes\n0.00000854,1,2,30\n1,3,4,50\n");
+    let others =
+        [("ms", "0.00854", "1e3"), ("us", "8.54", "1000000"), ("ns", "8540", "1e9"), ("ps", "8540000", "1e12")];
+    for (unit, first, second) in others {
+        assert_eq!(of(&format!("start_{unit},src,dst,bytes\n{first},1,2,30\n{second},3,4,50\n")), seconds, "{unit}");
+    }
+    // Digits beyond picoseconds are cut in every unit.
+    let cut = of("src,dst,bytes,start_ns\n1,2,30,0.0019\n");
+    assert_eq!(cut.last_start(), SimTime::from_picos(1));
+}
+
+#[test]
+fn flows_of_a_coflow_have_its_number() {
+    let text = "id,start_us,src,dst,bytes,coflow\n9,0,1,2,3,70\n4,5,2,3,4,\n7,1,3,4,5,70\n1,2,4,5,6,0\n2,0,5,6,7,70\n";
+    let list = read(text).expect("five flows");
+    let workload = Workload::new(&Spec::List(list), 1);
+    let of = |tag| workload.coflow(tag).map(|coflow| (coflow.id, coflow.flows));
+    assert_eq!([9, 7, 2, 1].map(of), [Some((70, 3)), Some((70, 3)), Some((70, 3)), Some((0, 1))]);
+    assert_eq!((of(4), of(3)), (None, None));
+    // Without the column, or with an empty one, each flow is its own.
+    let plain = read("id,start_us,src,dst,bytes\n9,0,1,2,3\n").expect("a flow");
+    assert_eq!(Workload::new(&Spec::List(plain.clone()), 1).coflow(9), None);
+    assert_eq!(read("id,start_us,src,dst,bytes,coflow\n9,0,1,2,3,\n").expect("a flow"), plain);
+}
+
+#[test]
 fn wrong_lists_are_refused_with_their_lines() {
     let head = "id,start_s,src,dst,packets\n";
     let cases = [
         ("no column", "id,start,src,dst,size\n0,1,2,3,4\n".to_owned()),
+        ("another unit", "start_min,src,dst,bytes\n0,1,2,3\n".to_owned()),
+        ("a misspelt unit", "strat_ns,src,dst,bytes\n0,1,2,3\n".to_owned()),
+        ("two units", "start_s,start_ns,src,dst,bytes\n0,0,1,2,3\n".to_owned()),
+        ("times in nanoseconds", "start_ns,src,dst,bytes\n-1,1,2,3\n2e17,1,2,3\n,1,2,3\n2e16,1,2,3\n".to_owned()),
         ("both sizes", "start_s,src,dst,packets,bytes\n1,2,3,4,5\n".to_owned()),
         ("no flow", head.to_owned()),
         ("nothing", String::new()),
@@ -64,6 +96,7 @@ fn wrong_lists_are_refused_with_their_lines() {
         ("times", format!("{head}0,-1,1,2,3\n1,soon,1,2,3\n2,1e9,1,2,3\n3,,1,2,3\n")),
         ("ids", format!("{head}7,0,1,2,3\n3,0,1,2,3\n\n7,0,1,2,3\n3,0,1,2,3\nx,0,1,2,3\n")),
         ("ids alone", format!("{head}7,0,1,2,3\n3,0,1,2,3\n\n7,0,1,2,3\n3,0,1,2,3\n")),
+        ("coflows", "start_s,src,dst,bytes,coflow\n0,1,2,3,-1\n0,1,2,3,a\n0,1,2,3,18446744073709551616\n".to_owned()),
         ("fields", format!("{head}0,0,1,2\n1,0,1,2,3,4\n")),
         ("many", format!("{head}{}", "0,0,1,1,1\n".repeat(25))),
     ];

@@ -119,6 +119,17 @@ impl Requests {
         Ok(self)
     }
 
+    pub(crate) fn largest(&self) -> u64 {
+        self.request.max(self.response.largest())
+    }
+
+    /// The requests that a client, or a server on average, has under way.
+    pub(crate) fn together(&self) -> u64 {
+        let RequestLoop::Closed { outstanding, .. } = self.driven else { return 1 };
+        let outstanding = u64::from(outstanding);
+        outstanding.max(outstanding * self.clients.len() as u64 / self.servers.len() as u64)
+    }
+
     /// The clients.
     pub fn clients(&self) -> &Hosts {
         &self.clients

@@ -32,7 +32,7 @@ fn responses_start_when_requests_arrive() {
     let mut workload = Workload::new(&Spec::Requests(spec), 3);
     assert_eq!((workload.expected(), workload.is_finite()), (Some(200), true));
     let lives = drive(&mut workload, usize::MAX, |flow| SimTime::from_nanos(100 + flow.bytes));
-    assert_eq!((lives.len(), workload.next(), workload.coflow(9)), (200, None, Some(4)));
+    assert_eq!((lives.len(), workload.next(), workload.coflow(9).map(|coflow| coflow.id)), (200, None, Some(4)));
     let pairs = pairs(&lives);
     for (request, response) in &pairs {
         assert_eq!((request.start.from, request.start.to), (response.start.to, response.start.from));

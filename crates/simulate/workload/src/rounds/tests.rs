@@ -15,7 +15,7 @@ fn incast(senders: u32, next: NextRound) -> Rounds {
 fn by_round(workload: &Workload, lives: &[Life]) -> Vec<Vec<Life>> {
     let mut rounds: BTreeMap<u64, Vec<Life>> = BTreeMap::new();
     for &life in lives {
-        rounds.entry(workload.coflow(life.start.tag).expect("a round")).or_default().push(life);
+        rounds.entry(workload.coflow(life.start.tag).expect("a round").id).or_default().push(life);
     }
     assert!(rounds.keys().copied().eq(0..rounds.len() as u64));
     rounds.into_values().collect()

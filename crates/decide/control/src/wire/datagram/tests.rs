@@ -53,13 +53,18 @@ fn notice(shut_out: bool) -> ShutOutNotice {
     ShutOutNotice { machine: MachineId(3), policy: 1, epoch: 2, round: 3, shut_out }
 }
 
+fn epoch_notice(from: Option<u32>, to: Option<u32>) -> EpochNotice {
+    let (from, to) = (from.map(MachineId), to.map(MachineId));
+    EpochNotice { from, policy: 1, to, epoch: LARGEST_CLAIM, round: 3 }
+}
+
 /// The kernel's programs pass brokers' datagrams on by these constants of theirs (`datapath/feedback.h`).
 #[test]
 fn kernel_has_the_same_format_and_other_kinds() {
     assert_eq!(u32::from_be_bytes(*MAGIC), abi::MAGIC);
     assert_eq!(u32::from(VERSION), abi::WIRE_VERSION);
     // Proposals and replies are messages of the fabric session, and datagrams in the simulator only.
-    for kind in [KIND_USAGE, KIND_RELAY, KIND_RACK_REPORT, KIND_RACK_LIMITS, KIND_SHUT_OUT] {
+    for kind in [KIND_USAGE, KIND_RELAY, KIND_RACK_REPORT, KIND_RACK_LIMITS, KIND_EPOCH, KIND_SHUT_OUT] {
         assert!(![abi::KIND_FEEDBACK, abi::KIND_ECN_CAPABILITY].contains(&kind.into()), "{kind}");
     }
 }
@@ -68,13 +73,17 @@ fn kernel_has_the_same_format_and_other_kinds() {
 fn every_kind_survives_encoding() {
     let relay = LimitsRelay { age: Duration::from_millis(1_230), limits: limits() };
     // 44 + rows + 16. A row has 7 bytes, and 8 if the difference is 128 or more.
-    let messages: [(Message, usize); 6] = [
+    let messages: [(Message, usize); 10] = [
         (report().into(), 44 + 14 + 16),
         (relay.into(), 46 + 15 + 16),
         (rack_report().into(), 44 + 7 + 16),
         (limits().into(), 44 + 15 + 16),
         (notice(true).into(), 44 + 16),
         (notice(false).into(), 44 + 16),
+        (epoch_notice(Some(3), Some(0)).into(), 44 + 16),
+        (epoch_notice(Some(3), None).into(), 44 + 16),
+        (epoch_notice(None, Some(3)).into(), 44 + 16),
+        (Message::FabricEpoch(epoch_notice(Some(3), None)), 44 + 16),
     ];
     for (message, len) in messages {
         let bytes = encode(&message, &key());
@@ -86,10 +95,17 @@ fn every_kind_survives_encoding() {
 #[test]
 fn messages_are_inputs_of_one_kind_of_broker_only() {
     let relay = LimitsRelay { age: Duration::ZERO, limits: limits() };
-    let for_racks: [Message; 4] = [report().into(), relay.into(), limits().into(), notice(true).into()];
+    let for_racks: [Message; 6] = [
+        report().into(),
+        relay.into(),
+        limits().into(),
+        notice(true).into(),
+        epoch_notice(None, Some(3)).into(),
+        Message::FabricEpoch(epoch_notice(Some(3), None)),
+    ];
     assert!(for_racks.iter().all(|message| message.rack_input().is_some() && message.fabric_input().is_none()));
-    let for_the_fabric = Message::from(rack_report());
-    assert!(for_the_fabric.rack_input().is_none() && for_the_fabric.fabric_input().is_some());
+    let for_the_fabric: [Message; 2] = [rack_report().into(), epoch_notice(Some(3), None).into()];
+    assert!(for_the_fabric.iter().all(|message| message.rack_input().is_none() && message.fabric_input().is_some()));
 }
 
 #[test]
@@ -177,6 +193,14 @@ fn malformed_content_with_a_valid_tag_is_rejected() {
     assert_eq!(notice(|m| m[39] = 1), malformed("neither shut out nor not"));
     assert_eq!(notice(|m| m[7] = 1), malformed("a notice with rows"));
     assert_eq!(notice(|m| m.push(0)), malformed("a notice with rows"));
+    let notice = |change: fn(&mut Vec<u8>)| alter(epoch_notice(Some(3), Some(5)).into(), change);
+    assert_eq!(notice(|m| m[23] = 1), malformed("epoch out of range"));
+    assert_eq!(notice(|m| m[16..24].fill(0xff)), malformed("epoch out of range"));
+    assert_eq!(notice(|m| m[43] = 3), malformed("a notice without a receiver"));
+    assert_eq!(notice(|m| m[39] = 1), malformed("a notice without a receiver"));
+    assert_eq!(notice(|m| m[39] = 2), malformed("a notice without a receiver"));
+    assert_eq!(notice(|m| m[7] = 1), malformed("a notice with rows"));
+    assert_eq!(notice(|m| m.push(0)), malformed("a notice with rows"));
 }
 
 fn any_rate(unlimited: bool) -> impl Strategy<Value = Bandwidth> {
@@ -189,7 +213,7 @@ fn any_message() -> impl Strategy<Value = Message> {
     let services = proptest::collection::btree_set(prop_oneof![0u32..300, any::<u32>()], 0..100);
     let rates = proptest::collection::vec((any_rate(false), any_rate(true), any::<bool>()), 100);
     let header = (any::<u32>(), any::<u64>(), any::<u64>(), any::<u64>(), 0u16..);
-    (0u8..5, header, services, rates).prop_map(|(kind, (from, policy, epoch, round, age), services, rates)| {
+    (0u8..6, header, services, rates).prop_map(|(kind, (from, policy, epoch, round, age), services, rates)| {
         let (first, last) = (ServiceId(0), ServiceId(u32::MAX));
         let rows = services.iter().map(|id| ServiceId(*id)).zip(&rates);
         let rack = |unlimited: bool| -> Vec<RateRow> {
@@ -211,6 +235,10 @@ fn any_message() -> impl Strategy<Value = Message> {
             1 => LimitsRelay { age: AGE_STEP * u64::from(age), limits: limits() }.into(),
             2 => RackReport { machine, policy, epoch, round, first, last, rows: rack(false) }.into(),
             3 => limits().into(),
+            4 => {
+                let to = (from % 3 != 0).then_some(MachineId(from / 2));
+                EpochNotice { from: Some(machine), policy, to, epoch: epoch / 2, round }.into()
+            }
             _ => ShutOutNotice { machine, policy, epoch, round, shut_out: age % 2 == 1 }.into(),
         }
     })

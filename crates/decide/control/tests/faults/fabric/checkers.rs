@@ -25,7 +25,7 @@ use super::node::SECOND;
 use super::world::{FABRIC, World, name};
 use crate::Observed;
 use crate::throttled::Throttled;
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use weir_control::rack_broker::LOWEST_LIMIT;
 use weir_control::{
     Demand, FabricBroker, LimitRule, Mode, NetworkReading, RackBroker, RackLimits, RuntimeLimit, UsageReport,
@@ -34,6 +34,8 @@ use weir_units::{Bandwidth, ContentionPoint, Direction, PerDirection, RackId};
 
 /// Limits that the fabric broker sent to a rack, and the time of sending.
 struct SentLimits {
+    /// The start of the fabric broker.
+    start: u64,
     at: u64,
     limits: Vec<PerDirection<Bandwidth>>,
 }
@@ -42,6 +44,10 @@ pub(crate) struct Checkers {
     pub(super) leaves: Vec<weir_units::ServiceId>,
     /// By (rack, epoch, round).
     sent_limits: HashMap<(u32, u64, u64), SentLimits>,
+    /// The starts of the fabric broker.
+    starts: u64,
+    /// Limits of two starts whose epochs were both lost, and that continued above the same one.
+    ambiguous: HashSet<(u32, u64, u64)>,
     /// By machine and leaf: the newest stamp seen in its broker.
     stamps: Vec<Vec<(u64, u64)>>,
     /// Racks whose reports reached the fabric broker after the last fault.
@@ -51,6 +57,8 @@ pub(crate) struct Checkers {
     throttled: Throttled,
     fabric_limits: u64,
     guarantees: u64,
+    /// Whether no epoch goes down.
+    epochs_kept: bool,
     /// Whether the policy has no guarantee.
     unguaranteed: bool,
     rounds: u64,
@@ -61,12 +69,15 @@ impl Checkers {
         Self {
             leaves: world.leaves.clone(),
             sent_limits: HashMap::new(),
+            starts: 0,
+            ambiguous: HashSet::new(),
             stamps: vec![vec![(0, 0); world.leaves.len()]; MACHINES],
             reported: [false; RACKS],
             agreed: None,
             throttled: Throttled::new(MACHINES * world.leaves.len(), 0),
             fabric_limits: 0,
             guarantees: 0,
+            epochs_kept: world.drawn.state_lost == 0.0,
             unguaranteed: world.policy.services().iter().all(|(_, service)| {
                 ContentionPoint::ALL.iter().all(|point| service.share(*point, Direction::Tx).min == Bandwidth::ZERO)
             }),
@@ -75,6 +86,7 @@ impl Checkers {
     }
 
     pub(crate) fn restarted(&mut self, node: usize) {
+        self.starts += u64::from(node == FABRIC);
         if let Some(stamps) = self.stamps.get_mut(node) {
             stamps.fill((0, 0));
             self.throttled.restarted(self.instance(node, 0)..self.instance(node + 1, 0));
@@ -122,10 +134,12 @@ impl Checkers {
 
     pub(crate) fn limits_sent(&mut self, now: u64, limits: &RackLimits) {
         let unlimited = PerDirection::both(Bandwidth::UNLIMITED);
-        let sent = self
-            .sent_limits
-            .entry((limits.rack.0, limits.epoch, limits.round))
-            .or_insert_with(|| SentLimits { at: now, limits: vec![unlimited; self.leaves.len()] });
+        let (key, start) = ((limits.rack.0, limits.epoch, limits.round), self.starts);
+        let begin = || SentLimits { start, at: now, limits: vec![unlimited; self.leaves.len()] };
+        let sent = self.sent_limits.entry(key).or_insert_with(begin);
+        if sent.start != start {
+            self.ambiguous.insert(key);
+        }
         for row in &limits.rows {
             if let Some(leaf) = self.leaves.iter().position(|id| *id == row.service) {
                 sent.limits[leaf] = row.rates;
@@ -138,6 +152,9 @@ impl Checkers {
         let counters = broker.counters();
         if counters.malformed + counters.other_policy + counters.limits_malformed + counters.limits_other_policy > 0 {
             return Err(format!("{} counted a genuine message as wrong: {counters:?}", name(machine)));
+        }
+        if self.epochs_kept && counters.epochs_raised > 0 {
+            return Err(format!("{} raised its epoch, which never went down", name(machine)));
         }
         for leaf in 0..self.leaves.len() {
             let Some(stamp) = broker.fabric_stamp(leaf) else { continue };
@@ -222,7 +239,11 @@ impl Checkers {
         leaf: usize,
     ) -> Result<(), String> {
         let stamp = broker.fabric_stamp(leaf).ok_or("a limit that expired")?;
-        let sent = &self.sent_limits[&((machine / PER_RACK) as u32, stamp.0, stamp.1)];
+        let key = ((machine / PER_RACK) as u32, stamp.0, stamp.1);
+        if self.ambiguous.contains(&key) {
+            return Ok(());
+        }
+        let sent = &self.sent_limits[&key];
         let fabric = broker.fabric_limit(direction, leaf);
         if sent.limits[leaf][direction] != fabric {
             let sent_limit = sent.limits[leaf][direction];
@@ -278,7 +299,10 @@ impl Checkers {
     pub(crate) fn allocated(&mut self, world: &World, fabric: &FabricBroker) -> Result<(), String> {
         self.rounds += 1;
         if fabric.round() > 0 && self.reported.iter().all(|reported| *reported) {
-            self.agreed.get_or_insert((world.nodes[FABRIC].epoch, fabric.round()));
+            // Limits of an epoch that the broker has left do not count: machines may have ignored them.
+            if self.agreed.is_none_or(|agreed| agreed.0 != fabric.epoch()) {
+                self.agreed = Some((fabric.epoch(), fabric.round()));
+            }
         }
         // Each rack's limit is rounded down.
         let almost =
@@ -311,6 +335,9 @@ impl Checkers {
 
     pub(crate) fn fabric_step(&self, fabric: &FabricBroker) -> Result<(), String> {
         let counters = fabric.counters();
+        if self.epochs_kept && counters.epochs_raised > 0 {
+            return Err("the fabric broker raised its epoch, which never went down".to_owned());
+        }
         if counters.malformed + counters.other_policy + counters.unknown_machine > 0 {
             return Err(format!("the fabric broker counted a genuine report as wrong: {counters:?}"));
         }

@@ -37,6 +37,8 @@ pub(crate) struct Drawn {
     pub(crate) marks: Marks,
     /// Machines whose datagrams never reach the fabric broker, nor its own them; never all of a rack.
     pub(crate) shut_out: [bool; MACHINES],
+    /// Probability that a restart finds a lower epoch than the last one.
+    pub(crate) state_lost: f64,
 }
 
 impl Drawn {
@@ -59,6 +61,7 @@ impl Drawn {
             load_every_ms: [300, 3_000, 30_000][rng.random_range(0..3)],
             marks: Marks::draw(&mut rng),
             shut_out: shut_out(seed),
+            state_lost: crate::draw::state_lost(seed ^ 0xfab),
         }
     }
 
@@ -85,7 +88,7 @@ impl fmt::Display for Drawn {
             f,
             "drawn: policy {}, stale {:?}, loss {:.2}, duplication {:.2}, replay {:.2}, delay up to {} ms, crash every \
              {} s, fabric broker's every {} s for {} s, partition every {} s, clocks ±{} ‰, load changes every \
-             {} ms, {}, shut out {:?}",
+             {} ms, {}, shut out {:?}, lower epochs {:.2}",
             self.policy_number,
             self.stale,
             self.loss,
@@ -100,6 +103,7 @@ impl fmt::Display for Drawn {
             self.load_every_ms,
             self.marks,
             (0..MACHINES).filter(|machine| self.shut_out[*machine]).map(super::world::name).collect::<Vec<_>>(),
+            self.state_lost,
         )
     }
 }

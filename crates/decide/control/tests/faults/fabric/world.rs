@@ -65,6 +65,8 @@ pub(crate) struct World {
     pub(crate) drawn: Drawn,
     pub(crate) now: u64,
     rng: SmallRng,
+    /// Draws of lost epochs and of the notices about them, on its own: other worlds stay as they are.
+    epoch_rng: SmallRng,
     key: Key,
     faulty: bool,
     /// The last time that traffic changed its rates while the queue before a rack was full.
@@ -141,6 +143,7 @@ impl World {
             policy,
             now: 0,
             rng,
+            epoch_rng: SmallRng::seed_from_u64(seed ^ 0xe70c),
             key: Key::new([9; 32]).expect("a key"),
             faulty: true,
             full_at: [None; RACKS],
@@ -306,7 +309,11 @@ impl World {
         n.incarnation += 1;
         n.started = self.now;
         // The clock may have gone back while the host was down; the stored number must not.
-        n.epoch = (n.epoch + 1).max(local.nanos() / SECOND);
+        n.epoch = (n.epoch + 1).max(local.nanos());
+        if self.epoch_rng.random_bool(self.drawn.state_lost) {
+            // Restored from a backup, or lost by a host whose clock was ahead before.
+            n.epoch = self.epoch_rng.random_range(1..=n.epoch);
+        }
         n.broker = Some(if node == FABRIC {
             let config = FabricBrokerConfig {
                 stale: self.drawn.stale,
@@ -345,7 +352,11 @@ impl World {
                     },
                 }
                 while let Some(output) = rack.poll_output() {
-                    self.carry_out(node, rack, output, checkers)?;
+                    let repeats = matches!(message, Some(Message::EpochNotice(_)));
+                    match output {
+                        Output::Broadcast(report) if repeats => self.broadcast(node, &report.into()),
+                        output => self.carry_out(node, rack, output, checkers)?,
+                    }
                 }
                 checkers.step(node, rack)?;
                 rack.poll_timeout()
@@ -357,8 +368,10 @@ impl World {
                     // Old datagrams are replayed to any node.
                     Some(message) => match message.fabric_input() {
                         Some(input) => {
+                            let accepted = fabric.counters().accepted;
                             fabric.handle_input(local, input);
-                            if let (FabricInput::Report(report), false) = (input, self.faulty) {
+                            let is_new = fabric.counters().accepted > accepted;
+                            if let (FabricInput::Report(report), false, true) = (input, self.faulty, is_new) {
                                 checkers.report_delivered(report.machine.index());
                             }
                         }
@@ -369,18 +382,7 @@ impl World {
                     checkers.allocated(self, fabric)?;
                 }
                 while let Some(output) = fabric.poll_output() {
-                    match output {
-                        FabricOutput::SendLimits { to, limits } => {
-                            checkers.limits_sent(self.now, &limits);
-                            self.send(node, to.index(), &limits.into());
-                        }
-                        FabricOutput::Propose { to, limits } => {
-                            self.log(|| {
-                                format!("the fabric broker proposes {:?} to {}", limits.rows, name(to.index()))
-                            });
-                            self.send(node, to.index(), &Message::Proposal(limits));
-                        }
-                    }
+                    self.carry_out_of_fabric(output, checkers);
                 }
                 checkers.fabric_step(fabric)?;
                 fabric.poll_timeout()
@@ -399,6 +401,21 @@ impl World {
             self.schedule(at, Event::Timer { node, incarnation });
         }
         Ok(())
+    }
+
+    fn carry_out_of_fabric(&mut self, output: FabricOutput, checkers: &mut Checkers) {
+        match output {
+            FabricOutput::NotifyEpoch(notice) => self.notify(FABRIC, Message::EpochNotice(notice)),
+            FabricOutput::StoreEpoch(epoch) => self.nodes[FABRIC].epoch = epoch,
+            FabricOutput::SendLimits { to, limits } => {
+                checkers.limits_sent(self.now, &limits);
+                self.send(FABRIC, to.index(), &limits.into());
+            }
+            FabricOutput::Propose { to, limits } => {
+                self.log(|| format!("the fabric broker proposes {:?} to {}", limits.rows, name(to.index())));
+                self.send(FABRIC, to.index(), &Message::Proposal(limits));
+            }
+        }
     }
 
     fn is_cut_off(&self, flight: &Flight) -> bool {
@@ -439,6 +456,12 @@ impl World {
             }
             Output::Relay(relay) => self.broadcast(machine, &relay.into()),
             Output::ShutOut(notice) => self.broadcast(machine, &notice.into()),
+            Output::NotifyEpoch(notice) => self.notify(machine, Message::EpochNotice(notice)),
+            Output::FabricEpoch(notice) => self.notify(machine, Message::FabricEpoch(notice)),
+            Output::StoreEpoch(epoch) => {
+                self.log(|| format!("{} continues in epoch {epoch}", name(machine)));
+                self.nodes[machine].epoch = epoch;
+            }
             Output::ReportRack(report) => {
                 self.log(|| format!("{} reports {:?}", name(machine), report.rows));
                 self.send(machine, FABRIC, &report.into());
@@ -484,6 +507,26 @@ impl World {
         }
         if self.drawn.replay > 0.0 {
             self.received.push(bytes);
+        }
+    }
+
+    /// Sends a notice about an epoch.
+    fn notify(&mut self, from: usize, message: Message) {
+        let to: Vec<usize> = match &message {
+            Message::EpochNotice(notice) => vec![notice.to.map_or(FABRIC, |machine| machine.index())],
+            _ => (0..MACHINES).filter(|peer| *peer != from && peer / PER_RACK == from / PER_RACK).collect(),
+        };
+        let bytes: Arc<[u8]> = weir_control::wire::encode(&message, &self.key).into();
+        let (longest, end) = (if self.faulty { self.drawn.delay_ms } else { 1 }, FAULTY_SECONDS * SECOND);
+        for to in to {
+            let lost = self.faulty && self.epoch_rng.random_bool(self.drawn.loss);
+            let twice = self.faulty && self.epoch_rng.random_bool(self.drawn.duplication);
+            for _ in 0..u64::from(!lost) + u64::from(twice) {
+                let at = self.now + self.epoch_rng.random_range(0..=longest * MILLISECOND);
+                if !self.faulty || at < end {
+                    self.schedule(at, Event::Deliver(Flight { to, from, bytes: Arc::clone(&bytes) }));
+                }
+            }
         }
     }
 

@@ -69,6 +69,11 @@ fn last(path: &Path) -> Option<AgentStatus> {
 fn agent(interface: &str, process: Option<u32>) -> Result<RunningAgent, CommandError> {
     let found = RunningAgent::of(interface).map_err(|error| CommandError::failed(error.to_string()))?;
     let Some(agent) = found else {
+        let earlier = RunningAgent::is_of_an_earlier_version(interface);
+        if earlier.map_err(|error| CommandError::failed(error.to_string()))? {
+            return Err(CommandError::refused(format!("the agent on {interface} is of an earlier version"))
+                .hint("restart it, as after each update: `systemctl restart weir-agent`"));
+        }
         return Err(CommandError::refused(format!("no agent runs on {interface}"))
             .hint("it is found in the same network namespace and with the same /run as its own"));
     };

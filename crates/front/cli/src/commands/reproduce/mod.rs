@@ -20,6 +20,7 @@ use crate::interrupt::Interrupt;
 use crate::output::{Style, Table, Ui};
 use crate::report_files::ReportArgs;
 use crate::text;
+use crate::values;
 use serde_json::json;
 use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
@@ -47,10 +48,10 @@ pub(crate) struct Args {
     #[arg(long, value_enum, default_value_t, hide_default_value = true, hide_possible_values = true)]
     backend: Backend,
     /// The first seed of the simulator; the scenario's where not given
-    #[arg(long)]
+    #[arg(long, value_parser = values::seed)]
     seed: Option<u64>,
     /// How many runs at once; as many as there are processors where not given
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = values::jobs)]
     jobs: Option<NonZeroUsize>,
     /// Print JSON
     #[arg(long)]

@@ -39,18 +39,20 @@ A sweep has a directory for each point in points/, and
   points/NAME/point.json
                       the point's statistics; where it exists, the point is complete
 
-With --json, the content of result.json: {\"format\": 4, \"scenario\", \"backend\": \"sim\" or \"lab\",
+With --json, the content of result.json: {\"format\": 5, \"scenario\", \"backend\": \"sim\" or \"lab\",
 \"seed\", \"complete\", \"unsound\": reason (only if so), \"simulated_ps\", \"sample_interval_ps\",
 \"parameters\": {path: value}, \"groups\": [{\"name\", \"transport\"}], \"services\": [name], \"policy\":
 POLICY, \"counters\": {name: number}, \"statistics\": {\"all\": GROUP, \"groups\": [GROUP]}, \"files\":
 {what: name}}. Times are picoseconds (_ps), rates bit/s (_bps). GROUP is {\"name\", \"all\":
 BIN, \"bins\": [BIN], \"delivered_bytes\", \"goodput_bps\", \"jain\", \"retransmissions\", \"timeouts\",
-\"deadlines\": {\"count\", \"met\", \"missed\"}}; BIN is {\"over_bytes\", \"up_to_bytes\", \"flows\",
-\"unfinished\", \"fct_ps\": SUMMARY, \"slowdown\": SUMMARY}; SUMMARY is {\"count\", \"unknown\", \"mean\",
-\"finished_mean\", \"p50\", \"p95\", \"p99\", \"p999\", \"max\"}. Flows that did not finish count as
-slower than all others; a percentile that falls on them is null, and so is the mean as long as
-there are any; \"finished_mean\" is that of the others. \"services\" are those with machine shapers,
-of meters.csv.
+\"deadlines\": {\"count\", \"met\", \"missed\"}, \"coflows\": COFLOWS (only with coflows)};
+COFLOWS is {\"flows_per_coflow\": number (null if they differ), \"fewest_flows\", \"most_flows\",
+\"coflows\", \"unfinished\", \"cct_ps\": SUMMARY}. BIN is {\"over_bytes\", \"up_to_bytes\", \"flows\",
+\"unfinished\", \"fct_ps\": SUMMARY, \"slowdown\": SUMMARY};
+SUMMARY is {\"count\", \"unknown\", \"mean\", \"finished_mean\", \"p50\", \"p95\", \"p99\", \"p999\", \"max\"}.
+Flows that did not finish count as slower than all others; a percentile that falls on them is
+null, and so is the mean as long as there are any; \"finished_mean\" is that of the others.
+\"services\" are those with machine shapers, of meters.csv.
 
 POLICY, for a run under a policy: {\"enforcement\", \"duration_ps\", \"measure\": {\"rack\",
 \"direction\", \"every_ps\", \"capacity_bps\"}, \"services\": [name], \"phases\": [{\"from_ps\", \"to_ps\",

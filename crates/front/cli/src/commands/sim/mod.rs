@@ -20,6 +20,7 @@ use crate::interrupt::Interrupt;
 use crate::output::{Style, Ui};
 use crate::progress::{self, Watch};
 use crate::report_files::ReportFiles;
+use crate::values;
 use crate::{input, text};
 use std::num::NonZeroUsize;
 use std::path::PathBuf;
@@ -39,7 +40,7 @@ pub(crate) struct Args {
     /// The scenario file; `-` is standard input
     scenario: PathBuf,
     /// The seed of all randomness; the scenario's where not given
-    #[arg(long)]
+    #[arg(long, value_parser = values::seed)]
     seed: Option<u64>,
     /// Change a value of the scenario; may be given again
     #[arg(long, value_name = "PATH=VALUE", value_parser = Setting::parse)]
@@ -48,7 +49,7 @@ pub(crate) struct Args {
     #[arg(long, value_name = "PATH=VALUES", value_parser = Axes::parse)]
     sweep: Vec<Axes>,
     /// How many points of a sweep run at once; as many as there are processors where not given
-    #[arg(long, value_name = "N", requires = "sweep")]
+    #[arg(long, value_name = "N", requires = "sweep", value_parser = values::jobs)]
     jobs: Option<NonZeroUsize>,
     /// Fail when an invariant of the simulator breaks; a third to a half slower
     #[arg(long)]
@@ -184,6 +185,10 @@ pub(super) fn simulate_watched(
     let (outcome, spent) = match ran.map_err(|error| CommandError::failed(format!("cannot start a thread: {error}")))? {
         Ran::Outcome(outcome, spent) => (*outcome, spent),
         Ran::Refused(error) => return Err(error.into()),
+        Ran::SameName(error) => {
+            let hint = "rename one of them: results refer to it by name";
+            return Err(CommandError::refused(error.to_string()).hint(hint));
+        }
         Ran::Nothing => {
             return Err(CommandError::interrupted("the network was still being built; nothing was simulated"));
         }

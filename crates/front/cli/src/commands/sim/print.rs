@@ -218,7 +218,7 @@ fn print_flows(results: &Results, statistics: &Statistics, ui: &mut Ui) -> Resul
         heading("Slowdowns: completion times over those on an idle network", ui)?;
         ui.print_table(&by_size(statistics, |bin| percentiles(&bin.slowdown, factor)), 2)?;
     }
-    if statistics.groups.iter().any(|group| group.coflows.is_some_and(|of| of.coflows > 0)) {
+    if statistics.groups.iter().any(|group| group.coflows.is_some()) {
         ui.print("\n")?;
         heading("Coflows: rounds, shuffles, requests with their responses, from first byte to last", ui)?;
         ui.print_table(&coflows(statistics), 2)?;
@@ -282,7 +282,7 @@ fn groups(results: &Results, statistics: &Statistics) -> Table {
 fn coflows(statistics: &Statistics) -> Table {
     let mut table = Table::new(&["group", ">flows each", ">coflows", ">unfinished", ">mean", ">p50", ">p99", ">p99.9"]);
     for (group, of) in statistics.groups.iter().filter_map(|group| Some((group, group.coflows?))) {
-        let counts = [of.flows_per_coflow, of.coflows, of.unfinished].map(text::whole);
+        let counts = [of.flows_of_each(text::whole), text::whole(of.coflows), text::whole(of.unfinished)];
         table.row([group.name.clone()].into_iter().chain(counts).chain(percentiles(&of.cct, seconds)));
     }
     table

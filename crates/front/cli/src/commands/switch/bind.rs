@@ -137,7 +137,8 @@ fn subscription(args: &Bind, switch: &str) -> SubscriberConfig {
         private_key: args.private_key.clone(),
         ca: args.ca.clone(),
     };
-    SubscriberConfig { name: switch.to_owned(), is_switch: true, brokers: args.fabric.clone(), identity }
+    let (name, brokers) = (switch.to_owned(), args.fabric.clone());
+    SubscriberConfig { name, is_switch: true, brokers, identity, sockets: None }
 }
 
 fn not_subscribed(error: SessionError) -> CommandError {

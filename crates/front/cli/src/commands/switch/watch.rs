@@ -7,6 +7,7 @@ use super::{DriverKind, Mapping, locked};
 use crate::error::{CommandError, Exit};
 use crate::interrupt::Interrupt;
 use crate::output::Ui;
+use crate::values;
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -52,12 +53,7 @@ pub(super) struct Watch {
 
 /// Parses a period of 100 ms to an hour.
 fn period(text: &str) -> Result<weir_units::Duration, String> {
-    let period: weir_units::Duration = text.parse().map_err(|error| format!("{error}"))?;
-    let range = weir_units::Duration::from_millis(100)..=weir_units::Duration::from_secs(3_600);
-    match range.contains(&period) {
-        true => Ok(period),
-        false => Err("a period is 100ms to 1h".to_owned()),
-    }
+    values::time_in(text, weir_units::Duration::from_millis(100)..=weir_units::Duration::from_secs(3_600))
 }
 
 /// A change that was reverted. It is not tried again, since each attempt disturbs the ports.

@@ -74,7 +74,8 @@ fn member_by(etcd: &Etcd, way: EtcdConfig) -> (Member, Desk, mpsc::Receiver<Clus
     let ((desk, orders), (sender, events)) = (desk(), mpsc::channel(16));
     let (digest, text) = policy(1);
     let epochs = (etcd.2.path().join("epochs"), "epoch");
-    let from_daemon = FromDaemon { orders, resign: mpsc::channel(1).1, tenants: mpsc::channel(1).1 };
+    let (resign, tenants, raised) = (mpsc::channel(1).1, mpsc::channel(1).1, mpsc::channel(1).1);
+    let from_daemon = FromDaemon { orders, resign, tenants, raised };
     (Member::new(config, digest, text, epochs, sender, from_daemon), desk, events)
 }
 
@@ -338,6 +339,25 @@ async fn delayed_epoch_does_not_replace_a_later_one() {
     proxy.release();
     let (entries, _) = session.between((b"/test/epoch", b"/test/epoch0"), 1).await.expect("a reply");
     assert_eq!(entries[0].value, last.to_string().into_bytes());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_raised_epoch_is_in_etcd_while_its_broker_leads() {
+    let Some(etcd) = etcd("a_raised_epoch_is_in_etcd_while_its_broker_leads") else { return };
+    let mut session = connect(&etcd.1).await;
+    let (mut member, _desk, _events) = member(&etcd);
+    lead(&mut member, &mut session, 1).await;
+    let ahead = member.next_epoch(&mut session).await.expect("a reply").expect("it leads") + (1 << 60);
+    member.keep_epoch(&mut session, ahead).await.expect("a reply");
+    let (entries, _) = session.between((b"/test/epoch", b"/test/epoch0"), 1).await.expect("a reply");
+    assert_eq!(entries[0].value, ahead.to_string().into_bytes());
+    // Also the next start of this broker is above it, and of another one, which reads etcd.
+    let next = member.next_epoch(&mut session).await.expect("a reply").expect("it leads");
+    assert_eq!(next, ahead + 1);
+    member.leads = false;
+    member.keep_epoch(&mut session, ahead + 9).await.expect("a reply");
+    let (entries, _) = session.between((b"/test/epoch", b"/test/epoch0"), 1).await.expect("a reply");
+    assert_eq!(entries[0].value, next.to_string().into_bytes(), "it is the leader's");
 }
 
 #[tokio::test(flavor = "multi_thread")]

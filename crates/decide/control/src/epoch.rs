@@ -1,0 +1,54 @@
+//! Epochs: the numbers of a broker's starts, and notices about them.
+//!
+//! Problem: `(epoch, round)` orders a broker's messages, so that a replay is recognised. An epoch is the time of day,
+//! or the last one and one more (`weir_fabric::state::epoch`). It goes down where the clock was ahead once and the
+//! stored number is lost or restored from a backup. All messages of the broker are then older than the known ones.
+//!
+//! Rule: **a broker that receives notice of a higher `(epoch, round)` of its own continues with the epoch after it**,
+//! stores that epoch, and sends its last message again. A receiver of an older message sends the notice, to its sender
+//! alone and [`NOTICE_EVERY`] of a period after the last one at the earliest.
+//!
+//! This is a join: the larger number holds, and no receiver ever accepts an older message. So notices may be lost,
+//! repeated, reordered or replayed. A recorded notice has a number that the broker once had, which is below its
+//! present one, and has no effect. A notice whose epoch is above [`LARGEST_CLAIM`] is malformed: notices can raise an
+//! epoch, and leave it half of all numbers.
+//!
+//! Worked example: machine 2 reported in epoch 900, round 40. It restarts in epoch 5. Machine 1 receives its report
+//! (5, 1) and sends the notice (900, 40). Machine 2 continues in epoch 901 and reports (901, 1), which is newer.
+//!
+//! Equal epochs: of two starts that were lost, the first may have had the epoch that the notice leads to. The round
+//! shows this: a notice of (901, 8) to a machine at (901, 1) leads to epoch 902.
+//!
+//! Source: a fill; Parley has no restarts. The rule is that of a node that refreshes a sequence number that others have
+//! higher (OSPF, RFC 2328 §13.4).
+
+use weir_units::MachineId;
+
+/// The largest epoch that a notice may have. A clock in nanoseconds reaches it in 2262.
+pub const LARGEST_CLAIM: u64 = 1 << 63;
+
+/// At most one notice in this part of a period to a machine: the period of the sender, whose clock may run a little
+/// faster.
+pub(crate) const NOTICE_EVERY: (u64, u64) = (3, 4);
+
+/// The newest stamp that a broker has received of another one, for the other one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct EpochNotice {
+    /// The sending machine; `None` for the fabric broker.
+    pub from: Option<MachineId>,
+    /// The fingerprint of the sender's policy.
+    pub policy: u64,
+    /// The machine whose stamp it is; `None` for the fabric broker.
+    pub to: Option<MachineId>,
+    /// The newest epoch, at most [`LARGEST_CLAIM`].
+    pub epoch: u64,
+    /// The newest round in it.
+    pub round: u64,
+}
+
+impl EpochNotice {
+    /// The epoch after this stamp for a broker at `own` `(epoch, round)`; `None` if its own is as new.
+    pub(crate) fn raises(&self, own: (u64, u64)) -> Option<u64> {
+        ((self.epoch, self.round) > own && self.epoch <= LARGEST_CLAIM).then(|| self.epoch + 1)
+    }
+}
