@@ -135,7 +135,7 @@ fn tunnels_have_ports() {
     assert!(!digests.contains(&written.digest()) && digests[0] != digests[1] && digests[0] != digests[2]);
 }
 
-/// The notes on a service with these settings in two racks with uplinks of 10 Gb/s and two and three machines of 1 Gb/s.
+/// The notes on a service with these settings. Two racks have uplinks of 10 Gb/s, two and three machines of 1 Gb/s.
 fn effect_notes(settings: &str, caps: &str) -> Vec<String> {
     let text = format!(
         "weir: 1\nnetwork:\n  nic: 1Gb/s\n  racks:\n    r1: {{ uplink: 10Gb/s, machines: [m1, m2] }}\n    r2: {{ \
