@@ -41,6 +41,8 @@ use weir_control::LimitRule;
 struct Observed {
     /// Whether any service was ever limited.
     limited: bool,
+    /// Whether any guarantee was above zero.
+    guaranteed: bool,
     marks: Marks,
     rule: LimitRule,
     /// Whether any demand was ever raised because the network throttled the service.
@@ -58,7 +60,7 @@ fn late_in(rule: LimitRule) -> usize {
         LimitRule::Ceilings => 200,
     }
 }
-/// Receiving shares may change in cycles in one of so many worlds, and in one more: marks throttle in three of seven
+/// Receiving shares may change in cycles in one of so many worlds, and in one more: packets are marked in four of seven
 /// worlds, and half of these have the rule of this version.
 const CYCLES_IN: usize = 20;
 
@@ -137,10 +139,11 @@ fn main() {
 fn replay(kind: &Kind, seed: u64) {
     println!("{}", (kind.drawn)(seed));
     match (kind.run)(seed, true) {
-        Ok(run) => println!(
-            "seed {seed}: passed{}",
-            run.late.or(run.cycles).map(|late| format!(", {late}")).unwrap_or_default()
-        ),
+        Ok(run) => {
+            let cycles = run.cycles.map(|last| format!("cycles of receiving: {last}"));
+            let remark = run.late.or(cycles).map(|remark| format!(", {remark}"));
+            println!("seed {seed}: passed{}", remark.unwrap_or_default());
+        }
         Err(failure) => {
             println!("seed {seed}: {failure}");
             std::process::exit(1);
@@ -217,6 +220,10 @@ fn uncovered(observed: &[Observed]) -> Vec<String> {
     let without_limits = observed.iter().filter(|run| !run.limited).count();
     if without_limits > 1 + observed.len() / 20 {
         failures.push(format!("in {without_limits} of {} worlds no service was limited", observed.len()));
+    }
+    let without_guarantees = observed.iter().filter(|run| !run.guaranteed).count();
+    if without_guarantees > 1 + observed.len() / 100 {
+        failures.push(format!("in {without_guarantees} of {} worlds no guarantee was above zero", observed.len()));
     }
     for (marks, rule) in Marks::ALL.into_iter().flat_map(|marks| RULES.map(|rule| (marks, rule))) {
         let worlds = observed.iter().filter(|run| run.marks == marks && run.rule == rule);

@@ -401,6 +401,7 @@ impl Checkers {
         let throttled = self.throttled.began().is_some();
         Ok(Observed {
             limited,
+            guaranteed: true,
             marks: world.drawn.marks,
             rule: LimitRule::Backlogged,
             throttled,
