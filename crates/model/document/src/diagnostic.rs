@@ -250,6 +250,14 @@ impl Problems {
             self.list.push(Diagnostic::error(&self.source, span, cause, hint).with_fix(at, text));
         }
     }
+    /// Reports a mistake of this document that was made with [`Diagnostic::error`].
+    pub fn report(&mut self, error: Diagnostic) {
+        if self.is_full() {
+            self.dropped += 1;
+        } else {
+            self.list.push(error);
+        }
+    }
     /// Makes room for a setting from outside. Its offsets count from the one given here, behind the
     /// document and the settings before; a diagnostic there shows the setting. `None` if offsets do
     /// not suffice.

@@ -15,18 +15,21 @@
 //! Worked example: `dfs` with rack min 6 Gb/s and `web` with 5 Gb/s do not fit an uplink of 10
 //! Gb/s: the minima sum to 11 Gb/s, 1 Gb/s more than the capacity.
 
+mod raise;
+
 use crate::credits::Credits;
 use crate::machine_set::ids_of;
 use crate::model::Policy;
 use crate::read::{ReadCaps, ReadService, direction_names, same_in_directions};
 use crate::sweep;
+use raise::{Advice, Raise, Shortfall};
 use std::collections::BTreeMap;
 use std::ops::Range;
-use weir_document::{Field, Problems, Span};
+use weir_document::{Diagnostic, Field, Problems, Span};
 use weir_network::Network;
 use weir_network::names::list_names;
 use weir_network::read::ReadNetwork;
-use weir_units::{BILLION, Bandwidth, ContentionPoint, Direction, Load, MachineId, PerDirection};
+use weir_units::{BILLION, Bandwidth, ContentionPoint, Direction, Load, MachineId, PerDirection, ServiceId};
 
 /// Reports every minimum that does not fit. Values that were reported before are left out of all
 /// sums.
@@ -41,14 +44,10 @@ pub(crate) fn check(
     for (id, service) in services.iter().enumerate() {
         contradictory[id] = above_an_ancestor(service, services, problems);
     }
-    for service in services.iter().filter(|service| !service.service.is_leaf()) {
-        let children = &service.service.children;
-        if !children.iter().any(|child| contradictory[child.index()]) {
-            below_its_children(network, service, services, problems);
-        }
-    }
     for point in ContentionPoint::ALL {
-        Fit { network, services, caps, point, reserved, credits }.check(problems);
+        let fit = Fit { network, services, caps, point, reserved, credits };
+        fit.below_children(&contradictory, problems);
+        fit.check(problems);
     }
 }
 
@@ -95,43 +94,6 @@ fn above_an_ancestor(service: &ReadService, services: &[ReadService], problems: 
         }
     }
     found
-}
-
-/// Rule 2.
-fn below_its_children(network: &ReadNetwork, service: &ReadService, services: &[ReadService], problems: &mut Problems) {
-    let children = || service.service.children.iter().map(|id| (id.index(), &services[id.index()]));
-    for point in ContentionPoint::ALL {
-        let shortfall = |direction: Direction| {
-            let own = service.shares[point][direction].min;
-            let minima = most(&network.network, children, point, direction);
-            let own_bps = own.value().unwrap_or_default();
-            (!own.is_bad() && minima.sum > u128::from(own_bps.bps())).then(|| (own.span(), own_bps, minima))
-        };
-        for ((span, own, minima), list) in same_in_directions(shortfall) {
-            let path = service.service.path();
-            let needed = rate(minima.sum);
-            let own = match span {
-                Some(_) => format!("the minimum is {own}"),
-                None => "no minimum".to_owned(),
-            };
-            let hint = match span {
-                Some(_) => format!("raise it to `{needed}`, or lower the minima of the children"),
-                None => {
-                    format!("write `{point}: {{ min: {needed} }}` on `{path}`, or lower the minima of the children")
-                }
-            };
-            problems.error_with(
-                span.unwrap_or(service.name),
-                format!(
-                    "service `{path}`: {own} at the {point} ({}), but the minima of its children sum to {needed}: {}",
-                    direction_names(&list),
-                    minima.list(services),
-                ),
-                hint,
-                (minima.largest_span, "the largest of them"),
-            );
-        }
-    }
 }
 
 /// Minima that are added up.
@@ -206,7 +168,25 @@ fn sums<'a>(
     direction: Direction,
 ) -> Vec<(Range<u32>, u128)> {
     let minimum = |service: &ReadService| service.shares[point][direction].min.value().map_or(0, Bandwidth::bps);
-    sweep::sums(network, point, services.map(|(_, service)| (service.service.machines(), minimum(service))))
+    sums_of(network, point, services.map(|(_, service)| (service, minimum(service).into())))
+}
+
+/// The sums of given minima, in bit/s, at each instance of a contention point.
+fn sums_of<'a>(
+    network: &Network,
+    point: ContentionPoint,
+    minima: impl Iterator<Item = (&'a ReadService, u128)>,
+) -> Vec<(Range<u32>, u128)> {
+    sweep::sums(network, point, minima.map(|(service, minimum)| (service.service.machines(), minimum)))
+}
+
+/// The largest of these sums.
+fn most_of<'a>(
+    network: &Network,
+    point: ContentionPoint,
+    minima: impl Iterator<Item = (&'a ReadService, u128)>,
+) -> u128 {
+    sums_of(network, point, minima).into_iter().map(|(_, sum)| sum).max().unwrap_or(0)
 }
 
 /// Whether a service runs at an instance of a contention point.
@@ -275,6 +255,59 @@ struct Fit<'a> {
 }
 
 impl Fit<'_> {
+    /// Rule 2.
+    fn below_children(&self, contradictory: &[bool], problems: &mut Problems) {
+        let (services, point) = (self.services, self.point);
+        let mut raise = None;
+        for (id, service) in services.iter().enumerate().filter(|(_, service)| !service.service.is_leaf()) {
+            let children = &service.service.children;
+            if children.iter().any(|child| contradictory[child.index()]) {
+                continue;
+            }
+            let children = || children.iter().map(|id| (id.index(), &services[id.index()]));
+            let shortfall = |direction: Direction| {
+                let own = service.shares[point][direction].min;
+                let minima = most(&self.network.network, children, point, direction);
+                let own_bps = own.value().unwrap_or_default();
+                (!own.is_bad() && minima.sum > u128::from(own_bps.bps())).then(|| (own.span(), own_bps, minima))
+            };
+            for ((span, own, minima), directions) in same_in_directions(shortfall) {
+                let raise = raise.get_or_insert_with(|| Raise::new(self, contradictory));
+                let of =
+                    Shortfall { service: ServiceId(id as u32), span, own, sum: minima.sum, directions: &directions };
+                self.refuse_minimum(&of, &minima, raise, problems);
+            }
+        }
+    }
+
+    fn refuse_minimum(&self, of: &Shortfall<'_>, minima: &Minima, raise: &Raise<'_>, problems: &mut Problems) {
+        let service = &self.services[of.service.index()];
+        let own = match of.span {
+            Some(_) => format!("the minimum is {}", of.own),
+            None => "no minimum".to_owned(),
+        };
+        let cause = format!(
+            "service `{}`: {own} at the {} ({}), but the minima of its children sum to {}: {}",
+            service.service.path(),
+            self.point,
+            direction_names(of.directions),
+            rate(minima.sum),
+            minima.list(self.services),
+        );
+        let span = of.span.unwrap_or(service.name);
+        if problems.is_full() {
+            // It is counted only.
+            return problems.error(span, cause, "");
+        }
+        let Advice { hint, maximum, fix } = raise.advice(of);
+        let label = maximum.map_or((minima.largest_span, "the largest of them"), |span| (span, "the maximum"));
+        let error = Diagnostic::error(problems.source(), span, cause, hint).with_label(label.0, label.1);
+        problems.report(match fix {
+            Some((span, text)) => error.with_fix(span, text),
+            None => error,
+        });
+    }
+
     fn check(&self, problems: &mut Problems) {
         let network = &self.network.network;
         let sums = Direction::ALL.map(|direction| sums(network, self.roots(), self.point, direction));

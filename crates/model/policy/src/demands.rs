@@ -3,8 +3,8 @@
 //! The file is CSV with the columns `machine,service,direction,demand`, for example
 //! `m1,dfs,tx,10Gb/s`. The first row may name the columns, in this order. A demand is a rate,
 //! `0b/s` included, or `unlimited`; a demand without a row is zero. Blanks around a field do not
-//! count; empty lines and lines that start with `#` are skipped. No field needs quotes, so quotes
-//! are refused.
+//! count; empty lines and lines that start with `#` are skipped. A field may be in quotes, as programs write
+//! them; none needs them, since no name has a comma or a quote in it.
 //!
 //! Worked example: in the policy of Parley's Fig 1, `m1,dfs,tx,unlimited` alone means that only
 //! machine `m1` sends, only for `dfs`, as much as it gets.
@@ -92,7 +92,12 @@ impl Index<(MachineId, ServiceId, Direction)> for Demands {
 const COLUMNS: [&str; 4] = ["machine", "service", "direction", "demand"];
 
 fn is_header(line: &str) -> bool {
-    line.split(',').map(str::trim).eq(COLUMNS)
+    line.split(',').map(|field| unquoted(field.trim())).eq(COLUMNS)
+}
+
+/// A field without the quotes around it.
+fn unquoted(field: &str) -> &str {
+    field.strip_prefix('"').and_then(|field| field.strip_suffix('"')).map_or(field, str::trim)
 }
 
 type Rows = BTreeMap<(MachineId, ServiceId, Direction), (Bandwidth, Span)>;
@@ -110,9 +115,8 @@ impl Reader<'_> {
         let mut fields = Vec::new();
         let mut at = start;
         for field in line.split(',').take(COLUMNS.len() + 1) {
-            let blank = field.len() - field.trim_start().len();
-            let text = field.trim();
-            let from = at + blank;
+            let text = unquoted(field.trim());
+            let from = at + (text.as_ptr() as usize - field.as_ptr() as usize);
             fields.push((text, Span::new(from as u32, (from + text.len()) as u32)));
             at += field.len() + 1;
         }
@@ -128,7 +132,7 @@ impl Reader<'_> {
         if let Some((text, span)) =
             [machine, service, direction, demand].into_iter().find(|(text, _)| text.contains('"'))
         {
-            self.problems.error(span, format!("{} has quotes", quote(text)), "write it without quotes");
+            self.problems.error(span, format!("{} has a quote in it", quote(text)), "write it without quotes");
             return;
         }
         // Every field is read before giving up: a row may have several mistakes.

@@ -125,7 +125,7 @@ impl Policy {
     /// top-level services that run there.
     pub fn guaranteed(&self, point: ContentionPoint, direction: Direction) -> Bandwidth {
         let roots = self.services.roots().iter().map(|id| self.services.get(*id));
-        let minima = roots.map(|service| (service.machines(), service.share(point, direction).min.bps()));
+        let minima = roots.map(|service| (service.machines(), service.share(point, direction).min.bps().into()));
         let largest = sweep::sums(&self.network, point, minima).into_iter().map(|(_, sum)| sum).max();
         Bandwidth::from_bps(largest.and_then(|sum| u64::try_from(sum).ok()).unwrap_or(0))
     }

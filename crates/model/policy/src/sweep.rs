@@ -18,7 +18,7 @@ use weir_units::ContentionPoint;
 pub(crate) fn sums<'a>(
     network: &Network,
     point: ContentionPoint,
-    minima: impl Iterator<Item = (Option<&'a MachineSet>, u64)>,
+    minima: impl Iterator<Item = (Option<&'a MachineSet>, u128)>,
 ) -> Vec<(Range<u32>, u128)> {
     let count = match point {
         ContentionPoint::Machine => network.machines().len() as u32,
@@ -34,8 +34,8 @@ pub(crate) fn sums<'a>(
             _ => std::iter::once(0..count).collect(),
         };
         for range in ranges {
-            changes.entry(range.start).or_default().0 += u128::from(minimum);
-            changes.entry(range.end).or_default().1 += u128::from(minimum);
+            changes.entry(range.start).or_default().0 += minimum;
+            changes.entry(range.end).or_default().1 += minimum;
         }
     }
     let mut sum = 0;

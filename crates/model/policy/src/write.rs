@@ -158,7 +158,7 @@ pub fn cap_text(point: ContentionPoint, cap: PerDirection<Option<Bandwidth>>) ->
 }
 
 /// A rate in the notation of files: without a blank, every digit kept.
-fn rate(bandwidth: Bandwidth) -> String {
+pub(crate) fn rate(bandwidth: Bandwidth) -> String {
     bandwidth.to_string().replace(' ', "")
 }
 

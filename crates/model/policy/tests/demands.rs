@@ -30,6 +30,23 @@ fn reads_rows_with_and_without_a_header() {
     assert!(Demands::parse(&policy, "d.csv", "").expect("empty is all zero").is_empty());
 }
 
+/// Spreadsheets and CSV writers put fields in quotes.
+#[test]
+fn quotes_around_fields_do_not_count() {
+    let policy = policy(texts::EXAMPLE);
+    let read = |text: &str| Demands::parse(&policy, "d.csv", text).unwrap_or_else(|errors| panic!("{errors}"));
+    let quoted = "\"machine\",\"service\",\"direction\",\"demand\"\r\n\"m1\", \"dfs\" ,tx,\"10Gb/s\"\r\n";
+    assert_eq!(read(quoted), read("machine,service,direction,demand\nm1,dfs,tx,10Gb/s\n"));
+    let refused = |text: &str| {
+        let errors = Demands::parse(&policy, "d.csv", text).expect_err(text);
+        let error = &errors.all()[0];
+        format!("{}: {}", error.position().column, error.cause())
+    };
+    assert_eq!(refused(" \"m3\",dfs,tx,1Gb/s\n"), "3: there is no machine `m3` in the policy");
+    assert_eq!(refused("\"m1,dfs,tx,1Gb/s\n"), "1: `\"m1` has a quote in it");
+    assert_eq!(refused("m1,\"\"dfs\"\",tx,1Gb/s\n"), "5: `\"dfs\"` has a quote in it");
+}
+
 #[test]
 fn the_demands_in_the_tree_are_good() {
     for (policy_text, demands) in [
@@ -43,7 +60,7 @@ fn the_demands_in_the_tree_are_good() {
 
 #[test]
 fn refuses_with_a_position() {
-    let text = "machine,service,direction,demand\nm1,dfs,tx,10Gb/s\nm1,dsf,tx,1Gb/s\nm3,dfs,up,10\nm1,dfs,tx,1Gb/s\nm1,dfs\n\"m1\",dfs,tx,1Gb/s\nm1,dfs,tx,1Gb/s,\nmachine,service,direction,demand\nm2,dfs,tx,-1Gb/s\n";
+    let text = "machine,service,direction,demand\nm1,dfs,tx,10Gb/s\nm1,dsf,tx,1Gb/s\nm3,dfs,up,10\nm1,dfs,tx,1Gb/s\nm1,dfs\n\"m1,dfs,tx,1Gb/s\nm1,dfs,tx,1Gb/s,\nmachine,service,direction,demand\nm2,dfs,tx,-1Gb/s\n";
     let errors = Demands::parse(&policy(texts::EXAMPLE), "d.csv", text).expect_err("bad");
     insta::assert_snapshot!(errors.render(false));
     let inner = Demands::parse(&policy(texts::FIG6), "d.csv", "m1,rest,tx,1Gb/s\nm1,vm,tx,1Gb/s\n").expect_err("bad");

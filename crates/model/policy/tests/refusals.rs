@@ -215,6 +215,12 @@ refusals! {
                                      2Gb/s } }\n");
     children_of_a_parent_without_min: services("  a:\n    services:\n      b: { match: [ { port: 1 } ], machine: { \
                                                 tx: { min: 2Gb/s } } }\n");
+    children_above_the_maximum_of_a_parent_without_min: services(
+        "  p:\n    machine: { max: 1Gb/s }\n    services:\n      a: { match: [ { port: 1 } ], machine: { min: 600Mb/s \
+         } }\n      b: { match: [ { port: 2 } ], machine: { min: 500Mb/s } }\n"
+    );
+    children_above_the_capacity: services("  a:\n    services:\n      b: { match: [ { port: 1 } ], rack: { min: 8Gb/s \
+                                           } }\n  c: { match: [ { port: 2 } ], rack: { min: 4Gb/s } }\n");
     child_above_the_maximum_of_its_parent: services("  a:\n    rack: { max: 3Gb/s }\n    services:\n      b: { \
                                                      match: [ { port: 1 } ], rack: { min: 4Gb/s } }\n");
     rack_too_small: services("  a: { match: [ { port: 1 } ], rack: { min: 6Gb/s } }\n  b: { match: [ { port: 2 } ], \
@@ -334,6 +340,128 @@ refusals! {
     many_at_once: services("  a: { match: [ { prot: 1 } ] }\n  b: { match: [ { port: 2 } ], rack: { min: 3 } }\n  \
                             c: { match: [ { port: 3 } ], rack: { min: 3Gb/s, max: 2Gb/s } }\n  d: { rack: { min: \
                             9Gb/s } }\n");
+}
+
+/// The keys of a service and of its two children.
+type Minima = (&'static str, &'static str, &'static str);
+const A: &str = "min: 600Mb/s";
+const B: &str = "min: 500Mb/s";
+/// By case: the keys, the hint, and the keys by the hint.
+const HINTS_OF_MINIMA: [(Minima, &str, Minima); 11] = [
+    (
+        ("", A, B),
+        "write `machine: { min: 1.1Gb/s }` on `p`, or lower the minima of the children",
+        ("    machine: { min: 1.1Gb/s }\n", A, B),
+    ),
+    (
+        ("    machine: { weight: 2 }\n", A, B),
+        "add `min: 1.1Gb/s` to `machine` of `p`, or lower the minima of the children",
+        ("    machine: { min: 1.1Gb/s, weight: 2 }\n", A, B),
+    ),
+    (
+        ("    machine: { min: 1Gb/s }\n", A, B),
+        "raise it to `1.1Gb/s`, or lower the minima of the children",
+        ("    machine: { min: 1.1Gb/s }\n", A, B),
+    ),
+    (
+        ("", "tx: { min: 1Gb/s }", "weight: 2"),
+        "write `machine: { tx: { min: 1Gb/s } }` on `p`, or lower the minima of the children",
+        ("    machine: { tx: { min: 1Gb/s } }\n", "tx: { min: 1Gb/s }", "weight: 2"),
+    ),
+    (
+        ("    machine: { min: 1Gb/s, rx: { max: 1Gb/s } }\n", "min: 600Mb/s", "min: 400Mb/s, tx: { min: 500Mb/s }"),
+        "add `tx: { min: 1.1Gb/s }` to `machine` of `p`, or lower the minima of the children",
+        (
+            "    machine: { min: 1Gb/s, rx: { max: 1Gb/s }, tx: { min: 1.1Gb/s } }\n",
+            "min: 600Mb/s",
+            "min: 400Mb/s, tx: { min: 500Mb/s }",
+        ),
+    ),
+    (
+        ("    machine: { rx: { max: 2Gb/s } }\n", "rx: { min: 1Gb/s }", "weight: 2"),
+        "add `min: 1Gb/s` to `rx` in `machine` of `p`, or lower the minima of the children",
+        ("    machine: { rx: { max: 2Gb/s, min: 1Gb/s } }\n", "rx: { min: 1Gb/s }", "weight: 2"),
+    ),
+    (
+        ("    machine: { max: 1Gb/s }\n", A, B),
+        "lower the minima of the children by 100Mb/s in all, and add `min: 1Gb/s` to `machine` of `p`: `p` has a \
+         maximum of 1 Gb/s",
+        ("    machine: { min: 1Gb/s, max: 1Gb/s }\n", A, "min: 400Mb/s"),
+    ),
+    (
+        ("    machine: { min: 1Gb/s, max: 1Gb/s }\n", A, B),
+        "lower the minima of the children by 100Mb/s in all: `p` has a maximum of 1 Gb/s",
+        ("    machine: { min: 1Gb/s, max: 1Gb/s }\n", A, "min: 400Mb/s"),
+    ),
+    (
+        ("", "min: 6Gb/s", "min: 3Gb/s"),
+        "lower the minima of the children by 1Gb/s in all, and write `machine: { min: 8Gb/s }` on `p`: more does \
+         not fit the capacity beside other minima at the machine",
+        ("    machine: { min: 8Gb/s }\n", "min: 5Gb/s", "min: 3Gb/s"),
+    ),
+    (
+        ("    machine: { min: 8Gb/s }\n", "min: 6Gb/s", "min: 3Gb/s"),
+        "lower the minima of the children by 1Gb/s in all: more does not fit the capacity beside other minima at \
+         the machine",
+        ("    machine: { min: 8Gb/s }\n", "min: 5Gb/s", "min: 3Gb/s"),
+    ),
+    (
+        ("    machines: [m1]\n", "min: 6Gb/s", "min: 2Gb/s"),
+        "write `machine: { min: 8Gb/s }` on `p`, or lower the minima of the children",
+        ("    machines: [m1]\n    machine: { min: 8Gb/s }\n", "min: 6Gb/s", "min: 2Gb/s"),
+    ),
+];
+
+/// A hint on a minimum below its children's is followed, and the next check accepts the policy.
+#[test]
+fn hints_of_minima_pass_the_next_check() {
+    let policy = |p: &str, a: &str, b: &str| {
+        format!(
+            "weir: 1\nnetwork: {{ nic: 10Gb/s, racks: {{ r1: {{ uplink: 10Gb/s, machines: [m1, m2] }} }} }}\n\
+             services:\n  p:\n{p}    services:\n      a: {{ match: [ {{ port: 1 }} ], machine: {{ {a} }} }}\n      \
+             b: {{ match: [ {{ port: 2 }} ], machine: {{ {b} }} }}\n  c: {{ match: [ {{ port: 3 }} ], machine: {{ \
+             min: 2Gb/s }} }}\n"
+        )
+    };
+    for ((p, a, b), hint, (p2, a2, b2)) in HINTS_OF_MINIMA {
+        let text = policy(p, a, b);
+        let errors = Policy::parse("p.yaml", &text).expect_err(&text);
+        assert_eq!(errors.all()[0].hint(), hint, "{text}");
+        if let Some((span, correction)) = errors.all()[0].fix() {
+            let mut fixed = text.clone();
+            fixed.replace_range(span.start as usize..span.end as usize, correction);
+            assert_eq!(fixed, policy(p2, a2, b2));
+        }
+        Policy::parse("p.yaml", &policy(p2, a2, b2)).unwrap_or_else(|errors| panic!("{errors}"));
+    }
+}
+
+/// Services above that would be too low once a minimum is raised are in its hint.
+#[test]
+fn a_hint_on_a_minimum_raises_the_services_above() {
+    let policy = |g: &str, p: &str| {
+        format!(
+            "weir: 1\nnetwork: {{ nic: 10Gb/s, racks: {{ r1: {{ uplink: 10Gb/s, machines: [m1, m2] }} }} }}\n\
+             services:\n  g:\n    machine: {{ {g} }}\n    services:\n      p:\n        machine: {{ {p} }}\n        \
+             services:\n          a: {{ match: [ {{ port: 1 }} ], machine: {{ min: 3Gb/s }} }}\n      \
+             q: {{ match: [ {{ port: 2 }} ], machine: {{ min: 1Gb/s }} }}\n"
+        )
+    };
+    let hint = |g: &str, p: &str| {
+        let errors = Policy::parse("p.yaml", &policy(g, p)).expect_err(g);
+        let hints = errors.all().iter().map(|error| error.hint().to_owned()).collect::<Vec<_>>();
+        (hints, errors.all()[0].fix().is_some())
+    };
+    let raised = "raise it to `3Gb/s`, and give `g` `min: 4Gb/s` there, or lower the minima of the children";
+    assert_eq!(hint("min: 3Gb/s", "min: 2Gb/s"), (vec![raised.to_owned()], false));
+    // Both are too low: each is raised to what the other's hint needs.
+    let both = ["raise it to `4Gb/s`", "raise it to `3Gb/s`"]
+        .map(|hint| format!("{hint}, or lower the minima of the children"));
+    assert_eq!(hint("min: 2Gb/s", "min: 2Gb/s"), (both.to_vec(), true));
+    let lowered = "lower the minima of the children by 500Mb/s in all, and raise it to `2.5Gb/s`: `g` has a maximum of \
+                   3.5 Gb/s";
+    assert_eq!(hint("min: 3Gb/s, max: 3500Mb/s", "min: 2Gb/s"), (vec![lowered.to_owned()], false));
+    Policy::parse("p.yaml", &policy("min: 4Gb/s", "min: 3Gb/s")).unwrap_or_else(|errors| panic!("{errors}"));
 }
 
 /// A text that a hint suggests in place of another one is no longer refused for the same cause.

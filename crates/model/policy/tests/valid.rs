@@ -135,6 +135,126 @@ fn tunnels_have_ports() {
     assert!(!digests.contains(&written.digest()) && digests[0] != digests[1] && digests[0] != digests[2]);
 }
 
+/// The notes on a service with these settings. Two racks have uplinks of 10 Gb/s, two and three machines of 1 Gb/s.
+fn effect_notes(settings: &str, caps: &str) -> Vec<String> {
+    let text = format!(
+        "weir: 1\nnetwork:\n  nic: 1Gb/s\n  racks:\n    r1: {{ uplink: 10Gb/s, machines: [m1, m2] }}\n    r2: {{ \
+         uplink: 10Gb/s, machines: [m3, m4, m5] }}\n  machines: {{ m5: {{ nic: {{ tx: 2Gb/s, rx: 1Gb/s }} }} \
+         }}\nservices:\n  a: {{ match: [ {{ port: 1 }} ]{settings} }}\n{caps}"
+    );
+    let (_, notes) = Policy::parse("policy.yaml", &text).unwrap_or_else(|errors| panic!("{text}\n{errors}"));
+    notes.iter().map(|note| format!("{} ({})", note.cause(), note.hint())).collect()
+}
+
+/// A setting just below the bound has its effect and no note.
+#[test]
+fn shares_without_effect_are_noted() {
+    let service = |settings: &str| effect_notes(&format!(", {settings}"), "");
+    let noted = |list: Vec<String>, expected: &[&str]| assert_eq!(list, expected);
+
+    noted(
+        service("machine: { max: 5Gb/s }"),
+        &[
+            "service `a`: the maximum 5 Gb/s at the machine (rx) has no effect: its machines have at most 1 Gb/s \
+             (leave `max` out, or write less than `1Gb/s`)",
+            "service `a`: the maximum 5 Gb/s at the machine (tx) has no effect: \
+           its machines have at most 2 Gb/s (leave `max` out, or write less than `2Gb/s`)",
+        ],
+    );
+    noted(
+        service("machines: [\"m[1-4]\"], machine: { max: 1Gb/s }"),
+        &["service `a`: the maximum 1 Gb/s at the machine (tx and rx) has no effect: its machines have at most 1 \
+             Gb/s (leave `max` out, or write less than `1Gb/s`)"],
+    );
+    noted(service("machine: { max: 999Mb/s }"), &[]);
+    noted(service("machine: { max: unlimited }, rack: { max: 50Gb/s }, fabric: { max: 50Gb/s }"), &[]);
+
+    noted(
+        service("rack: { min: 8Gb/s }"),
+        &[
+            "service `a`: of the minimum 8 Gb/s at the rack (rx) only 3 Gb/s can be used: its machines in a rack \
+             carry no more (write at most `3Gb/s`)",
+            "service `a`: of the minimum 8 Gb/s at the rack (tx) only 4 Gb/s can be used: \
+           its machines in a rack carry no more (write at most `4Gb/s`)",
+        ],
+    );
+    noted(service("rack: { rx: { min: 3Gb/s }, tx: { min: 4Gb/s } }"), &[]);
+    noted(
+        service("machine: { max: 500Mb/s }, rack: { min: 1501Mb/s }"),
+        &["service `a`: of the minimum 1.501 Gb/s at the rack (tx and rx) only 1.5 Gb/s can be used: its machines \
+             in a rack carry no more (write at most `1.5Gb/s`)"],
+    );
+    noted(
+        service("rack: { max: 2Gb/s }, fabric: { min: 4001Mb/s }"),
+        &["service `a`: of the minimum 4.001 Gb/s at the fabric (tx and rx) only 4 Gb/s can be used: its racks \
+             carry no more (write at most `4Gb/s`)"],
+    );
+    noted(service("rack: { max: 2Gb/s }, fabric: { min: 4Gb/s }"), &[]);
+
+    noted(
+        service("machine: { min: 900Mb/s }, rack: { max: 1500Mb/s }"),
+        &["service `a`: where all 3 machines of a rack are busy, each has 500 Mb/s of the minimum 900 Mb/s at the \
+             machine (tx and rx): the maximum at the rack is 1.5 Gb/s (raise that `max`, or write at most \
+             `500Mb/s`)"],
+    );
+    noted(service("machine: { min: 500Mb/s }, rack: { max: 1500Mb/s }"), &[]);
+    noted(
+        service("rack: { min: 2Gb/s }, fabric: { max: 3Gb/s }"),
+        &["service `a`: where all 2 racks are busy, each has 1.5 Gb/s of the minimum 2 Gb/s at the rack (tx and \
+             rx): the maximum at the fabric is 3 Gb/s (raise that `max`, or write at most `1.5Gb/s`)"],
+    );
+    noted(service("machines: [m1], rack: { min: 1Gb/s }, fabric: { max: 1Gb/s }"), &[]);
+    noted(effect_notes("", ""), &[]);
+}
+
+#[test]
+fn caps_without_effect_are_noted() {
+    let caps = |caps: &str| effect_notes("", &format!("caps: {{ {caps} }}\n"));
+    let noted = |list: Vec<String>, expected: &[&str]| assert_eq!(list, expected);
+    noted(caps("rack: 9999Mb/s, machine: 999Mb/s, fabric: 19Gb/s"), &[]);
+    noted(
+        caps("machine: { tx: 2Gb/s, rx: 1Gb/s }, rack: 50Gb/s, fabric: 20Gb/s"),
+        &[
+            "the cap 2 Gb/s at the machine (tx) has no effect: machines have at most 2 Gb/s (leave it out, or write \
+             less than `2Gb/s`)",
+            "the cap 1 Gb/s at the machine (rx) has no effect: machines have at most 1 Gb/s (leave it \
+           out, or write less than `1Gb/s`)",
+            "the cap 50 Gb/s at the rack (tx and rx) has no effect: uplinks have at \
+           most 10 Gb/s (leave it out, or write less than `10Gb/s`)",
+            "the cap 20 Gb/s at the fabric (tx and rx) has no \
+           effect: uplinks sum to 20 Gb/s (leave it out, or write less than `20Gb/s`)",
+        ],
+    );
+}
+
+/// The bound of a nested service may be a maximum above it.
+#[test]
+fn a_maximum_above_that_of_the_parent_is_noted() {
+    let notes = |max: &str| {
+        let text = format!(
+            "weir: 1\nnetwork: {{ nic: 10Gb/s, racks: {{ r1: {{ uplink: 10Gb/s, machines: [m1, m2] }} }} \
+             }}\nservices:\n  p:\n    machine: {{ max: 1Gb/s }}\n    services:\n      a: {{ match: [ {{ port: 1 }} ], \
+             machine: {{ max: {max} }} }}\n      b: {{ match: [ {{ port: 2 }} ], rack: {{ rx: {{ min: 2001Mb/s }} }} \
+             }}\n"
+        );
+        let text = text.replace("p:\n", "p:\n    rack: { rx: { min: 2001Mb/s } }\n");
+        let (_, notes) = Policy::parse("policy.yaml", &text).unwrap_or_else(|errors| panic!("{text}\n{errors}"));
+        notes.iter().map(|note| format!("{} ({})", note.cause(), note.hint())).collect::<Vec<_>>()
+    };
+    let unused = |path: &str, children: &str| {
+        format!(
+            "service `{path}`: of the minimum 2.001 Gb/s at the rack (rx) only 2 Gb/s can be used: its machines in a \
+             rack carry no more (write at most `2Gb/s`{children})"
+        )
+    };
+    let nested = unused("p/b", "");
+    let parent = unused("p", ", and lower those of its children");
+    let max = "service `p/a`: the maximum 2 Gb/s at the machine (tx and rx) has no effect: `p`, in which it is \
+               nested, has 1 Gb/s (leave `max` out, or write less than `1Gb/s`)";
+    assert_eq!(notes("2Gb/s"), [parent.clone(), max.to_owned(), nested.clone()]);
+    assert_eq!(notes("999Mb/s"), [parent, nested]);
+}
+
 /// The policy of a service `a` with these filters on one machine, and the causes of its notes.
 fn matching(filters: &str) -> (Policy, Vec<String>) {
     let text = format!(

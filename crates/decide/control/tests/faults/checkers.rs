@@ -9,7 +9,7 @@ use std::cell::Cell;
 use std::collections::{HashMap, HashSet};
 use weir_control::rack_broker::LOWEST_LIMIT;
 use weir_control::wire::DecodeError;
-use weir_control::{Demand, Mode, NetworkReading, RackBroker, RuntimeLimit, Stale, UsageReport};
+use weir_control::{Demand, LimitRule, Mode, NetworkReading, RackBroker, RuntimeLimit, Stale, UsageReport};
 use weir_units::{Bandwidth, ContentionPoint, Direction, Instant, MachineId, PerDirection, RackId};
 
 /// The true demands in one machine's report of a round.
@@ -25,6 +25,8 @@ pub(crate) struct Checkers {
     /// By machine: the time when its broker last accepted a report, on its own clock.
     last_report: Vec<Option<Instant>>,
     accepted: Vec<u64>,
+    /// By machine: whether its last limits were those of the runtime policy.
+    runtime: Vec<bool>,
     /// By machine: the (epoch, round) of its last period before the faults ended.
     before: Vec<(u64, u64)>,
     pub(crate) throttled: Throttled,
@@ -45,6 +47,9 @@ pub(crate) struct Checkers {
 impl Checkers {
     pub(crate) fn new(world: &World) -> Self {
         let instances = world.leaves.len() * MACHINES;
+        let (period, interval) = (world.config.period.nanos(), world.config.interval.nanos());
+        // A window may be longer than a period by half an interval, and clocks run up to 2 % slow.
+        let window = if interval < period { (period + interval) / 50 * 51 } else { 0 };
         Self {
             stale: world.config.stale,
             leaves: world.leaves.clone(),
@@ -52,8 +57,9 @@ impl Checkers {
             stamps: vec![vec![(0, 0); instances]; MACHINES],
             last_report: vec![None; MACHINES],
             accepted: vec![0; MACHINES],
+            runtime: vec![false; MACHINES],
             before: Vec::new(),
-            throttled: Throttled::new(instances),
+            throttled: Throttled::new(instances, window),
             steps: Steps::new(),
             lower_epochs: world.has_lower_epochs(),
             ambiguous: HashSet::new(),
@@ -69,6 +75,7 @@ impl Checkers {
         self.starts[machine] += 1;
         self.last_report[machine] = None;
         self.accepted[machine] = 0;
+        self.runtime[machine] = false;
         self.steps.restarted(machine);
         self.throttled.restarted(self.instance(machine, 0)..self.instance(machine + 1, 0));
     }
@@ -200,7 +207,6 @@ impl Checkers {
         if limits.len() != 2 * self.leaves.len() {
             return Err(format!("{} set {} limits", name(), limits.len()));
         }
-        let allocator = broker.allocator();
         if broker.is_resuming() {
             let (inherited, begun) = &world.machines[machine].inherited;
             let leaf = |limit: &RuntimeLimit| self.leaves.iter().position(|id| *id == limit.service);
@@ -215,20 +221,47 @@ impl Checkers {
                 return Err(format!("{} still keeps limits inherited at {begun:?}", name()));
             }
         }
-        for limit in limits.iter().filter(|limit| !limit.limit.is_unlimited() && !broker.is_resuming()) {
-            self.limits_set += 1;
-            if broker.mode() == Mode::Static {
-                return Err(format!("{} has no live peer and still sets {limit:?}", name()));
-            }
-            let leaf = self.leaves.iter().position(|id| *id == limit.service).ok_or("a limit of no leaf")?;
-            let demand = broker.demands(limit.direction)[allocator.instance(leaf, machine)];
-            if demand < limit.limit && limit.limit > LOWEST_LIMIT {
-                return Err(format!("{} is limited although its demand of {demand} is less: {limit:?}", name()));
-            }
+        if !broker.is_resuming() {
+            limits.iter().try_for_each(|limit| self.limit(world, machine, broker, limit))?;
         }
+        self.runtime[machine] = broker.mode() == Mode::Runtime && !broker.is_resuming();
         self.steps.allocated(world.now, machine, broker)?;
         for direction in Direction::ALL {
             self.shares(world, broker, direction).map_err(|failure| format!("{} {direction}: {failure}", name()))?;
+        }
+        Ok(())
+    }
+
+    /// A limit that is not inherited: the static policy's without live peers; otherwise not below the share, which with
+    /// intervals a limit reaches one allocation later; and by the published rule only on demands that exceed it.
+    fn limit(
+        &mut self,
+        world: &World,
+        machine: usize,
+        broker: &RackBroker,
+        limit: &RuntimeLimit,
+    ) -> Result<(), String> {
+        let name = || format!("m{}", machine + 1);
+        self.limits_set += u64::from(!limit.limit.is_unlimited());
+        let leaf = self.leaves.iter().position(|id| *id == limit.service).ok_or("a limit of no leaf")?;
+        let is_published = world.config.rule == LimitRule::Backlogged;
+        if broker.mode() == Mode::Static {
+            let most = world.fallback[machine][limit.direction][leaf];
+            if limit.limit > most || (is_published && limit.limit != most) {
+                return Err(format!("{} has no live peer and sets {limit:?}, not {most}", name()));
+            }
+            return Ok(());
+        }
+        let instance = broker.allocator().instance(leaf, machine);
+        let demand = broker.demands(limit.direction)[instance];
+        let is_raised = !limit.limit.is_unlimited() && limit.limit > LOWEST_LIMIT && demand < limit.limit;
+        if is_published && is_raised {
+            return Err(format!("{} is limited although its demand of {demand} is less: {limit:?}", name()));
+        }
+        let share = broker.shares(limit.direction).instances[instance].share;
+        let before = self.steps.share(machine, limit.direction, instance).filter(|_| self.runtime[machine]);
+        if before.is_some_and(|before| limit.limit < share.min(before)) {
+            return Err(format!("{} has shares of {before:?} and {share}, and is limited: {limit:?}", name()));
         }
         Ok(())
     }
@@ -316,10 +349,13 @@ impl Checkers {
         if self.sent < (MACHINES as u64) * 20 {
             return Err(format!("only {} reports were sent", self.sent));
         }
-        if self.guarantees_seen.get() == 0 {
+        // With ceilings most demands are unlimited, so the least load of a service may be zero at all machines.
+        let guaranteed = self.guarantees_seen.get() > 0;
+        if !guaranteed && world.config.rule == LimitRule::Backlogged {
             return Err("no guarantee was above zero".to_owned());
         }
         let throttled = self.throttled.began().is_some();
-        Ok(Observed { limited: self.limits_set > 0, marks: world.marks(), throttled, late: None })
+        let (limited, marks, rule) = (self.limits_set > 0, world.marks(), world.config.rule);
+        Ok(Observed { limited, guaranteed, marks, rule, throttled, late: None, cycles: None })
     }
 }

@@ -5,7 +5,7 @@ use rand::rngs::SmallRng;
 use rand::{Rng, SeedableRng};
 use std::fmt;
 use std::sync::Arc;
-use weir_control::Stale;
+use weir_control::{LimitRule, RackBrokerConfig, Stale};
 use weir_policy::Policy;
 
 /// Machines of the rack.
@@ -37,6 +37,7 @@ pub(crate) struct Drawn {
     /// Mean milliseconds between changes of an offered load.
     pub(crate) load_every_ms: u64,
     pub(crate) marks: Marks,
+    pub(crate) rule: LimitRule,
     /// Probability that a restart finds a lower epoch than the last one.
     pub(crate) state_lost: f64,
 }
@@ -59,8 +60,19 @@ impl Drawn {
             skew_per_mille: [0, 1, 20][rng.random_range(0..3)],
             load_every_ms: [100, 1_000, 10_000][rng.random_range(0..3)],
             marks: Marks::draw(&mut rng),
+            // Not drawn: the worlds of even seeds are those from before there were two rules.
+            rule: if seed.is_multiple_of(2) { LimitRule::Backlogged } else { LimitRule::Ceilings },
             state_lost: state_lost(seed),
         }
+    }
+
+    /// The rule of limits with its intervals: those of the paper, or those of this version's agent.
+    pub(crate) fn config(&self) -> RackBrokerConfig {
+        let config = match self.rule {
+            LimitRule::Backlogged => RackBrokerConfig::published(),
+            LimitRule::Ceilings => RackBrokerConfig::default(),
+        };
+        RackBrokerConfig { stale: self.stale, ..config }
     }
 
     pub(crate) fn policy(&self) -> Arc<Policy> {
@@ -80,8 +92,8 @@ impl fmt::Display for Drawn {
         write!(
             f,
             "drawn: policy {}, stale {:?}, loss {:.2}, duplication {:.2}, alteration {:.2}, replay {:.2}, delay up to \
-             {} ms, crash every {} s, partition every {} s, clocks ±{} ‰, load changes every {} ms, {}, lower \
-             epochs {:.2}",
+             {} ms, crash every {} s, partition every {} s, clocks ±{} ‰, load changes every {} ms, {}, {:?}, lower \
+              epochs {:.2}",
             self.policy_number,
             self.stale,
             self.loss,
@@ -94,6 +106,7 @@ impl fmt::Display for Drawn {
             self.skew_per_mille,
             self.load_every_ms,
             self.marks,
+            self.rule,
             self.state_lost,
         )
     }

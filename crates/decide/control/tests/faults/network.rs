@@ -111,14 +111,9 @@ impl Marks {
         };
         // The machine's own receive meters throttle senders first: load above the interface's rate
         // does not reach the queue.
-        let tree = ShareTree::of_services(policy, Place::Machine(MachineId(0)), Direction::Rx);
-        let sent = |(wanted, machine): (&Vec<Bandwidth>, &MachineId)| -> Vec<Bandwidth> {
-            let (mut shares, mut scratch) = (TreeShares::default(), Scratch::default());
-            let nic = policy.machine_capacity(*machine, Direction::Rx);
-            tree.share(nic, wanted, |_| Bandwidth::UNLIMITED, &mut shares, &mut scratch);
-            (0..wanted.len()).map(|leaf| shares.leaf(&tree, leaf)).collect()
-        };
-        let sent: Vec<Vec<Bandwidth>> = wanted.iter().zip(machines).map(sent).collect();
+        let interfaces = Interfaces::new(policy);
+        let pairs = wanted.iter().zip(machines);
+        let sent: Vec<_> = pairs.map(|(wanted, machine)| interfaces.rates(policy, *machine, wanted)).collect();
         let all = sent.iter().flatten().copied().sum();
         let marked = queue.marked(all);
         let arrival = |sent: Vec<Bandwidth>| Arrival {
@@ -130,14 +125,59 @@ impl Marks {
     }
 
     /// The reading of a service's receive meter at a rate of `usage`, after this total of bits ×
-    /// 10^9 and of those in marked packets.
-    pub(crate) fn reading(self, received: u128, marked: u128, usage: Bandwidth) -> NetworkReading {
+    /// 10^9 and of those in marked packets. `law` has the capacity of the rate law, and whether it
+    /// keeps R below that; without it always.
+    pub(crate) fn reading(
+        self,
+        (received, marked): (u128, u128),
+        usage: Bandwidth,
+        law: Option<(Bandwidth, bool)>,
+    ) -> NetworkReading {
         if self == Self::None {
             return NetworkReading::default();
         }
         let packets = |bits: u128| (bits / u128::from(PACKET * 1_000_000_000)) as u64;
-        let rate = Some(Bandwidth::from_bps(usage.bps() / 2));
-        NetworkReading { packets: packets(received), marked: packets(marked), rate, ..NetworkReading::default() }
+        let (packets, marked) = (packets(received), packets(marked));
+        let shared = Bandwidth::from_bps(usage.bps() / 2);
+        let (rate, capacity) = match law {
+            Some((capacity, false)) => (capacity, capacity),
+            Some((capacity, true)) => (shared, capacity),
+            None => (shared, Bandwidth::ZERO),
+        };
+        NetworkReading { packets, marked, rate: Some(rate), capacity }
+    }
+
+    /// The most that the rate law lets a service of a machine receive: its limit, and its share of the interface
+    /// beside the other services, where interfaces bound the traffic.
+    pub(crate) fn capacity(
+        self,
+        policy: &Policy,
+        machine: MachineId,
+        (wanted, leaf, limit): (&[Bandwidth], usize, Bandwidth),
+    ) -> Bandwidth {
+        if self.queue(policy, policy.network().machine(machine).rack()).is_none() {
+            return limit;
+        }
+        let mut wanted = wanted.to_vec();
+        wanted[leaf] = limit;
+        Interfaces::new(policy).rates(policy, machine, &wanted)[leaf]
+    }
+}
+
+/// The shares of interfaces by the static policy, which machines' own receive meters enforce.
+struct Interfaces(ShareTree);
+
+impl Interfaces {
+    fn new(policy: &Policy) -> Self {
+        Self(ShareTree::of_services(policy, Place::Machine(MachineId(0)), Direction::Rx))
+    }
+
+    /// The rates of a machine's services, by leaf.
+    fn rates(&self, policy: &Policy, machine: MachineId, wanted: &[Bandwidth]) -> Vec<Bandwidth> {
+        let (mut shares, mut scratch) = (TreeShares::default(), Scratch::default());
+        let nic = policy.machine_capacity(machine, Direction::Rx);
+        self.0.share(nic, wanted, |_| Bandwidth::UNLIMITED, &mut shares, &mut scratch);
+        (0..wanted.len()).map(|leaf| shares.leaf(&self.0, leaf)).collect()
     }
 }
 
@@ -186,7 +226,7 @@ pub(crate) struct Arrival {
     pub(crate) rates: Vec<Bandwidth>,
     /// The rates at which it is sent traffic, under all limits: higher where a queue drops a part.
     pub(crate) sent: Vec<Bandwidth>,
-    /// The marked part of its packets.
+    /// The marked part of its packets, of [`ONE`].
     marked: Vec<u64>,
 }
 
@@ -194,6 +234,13 @@ impl Arrival {
     pub(crate) fn nothing(leaves: usize) -> Self {
         let nothing = vec![Bandwidth::ZERO; leaves];
         Self { rates: nothing.clone(), sent: nothing, marked: vec![0; leaves] }
+    }
+
+    /// Whether the rate law, which keeps a service to this capacity, settles below it at the present rate. The rates
+    /// are rounded.
+    pub(crate) fn settles(&self, leaf: usize, capacity: Bandwidth) -> bool {
+        let unmarked = u128::from(capacity.bps()) * u128::from(ONE - self.marked[leaf]) / u128::from(ONE);
+        !capacity.is_unlimited() && u128::from(self.rates[leaf].bps()) * 1_000 >= unmarked * 999
     }
 
     /// The part of a service's bits that is marked.

@@ -74,6 +74,11 @@ impl Steps {
         Ok(())
     }
 
+    /// An instance's share in a machine's last allocation since its start.
+    pub(crate) fn share(&self, machine: usize, direction: Direction, instance: usize) -> Option<Bandwidth> {
+        self.last[machine].as_ref().map(|last| last.shares[direction][instance])
+    }
+
     /// The largest change of a share in an allocation after `from` and up to `to`.
     pub(crate) fn largest(&self, direction: Direction, from: u64, to: u64) -> Bandwidth {
         let within = self.changes[direction].iter().filter(|(at, _)| (from + 1..=to).contains(at));

@@ -3,7 +3,11 @@
 //! After each report: a service with a quarter of its packets marked reports half more than it
 //! received, one with fewer than a sixteenth marked reports its usage (`demand.rs`). In between the
 //! result depends on the period before.
+//!
+//! With intervals shorter than the period, marks are those of the last interval, and the usage is a mean over a period:
+//! a value between the lowest and the highest one of its intervals.
 
+use std::collections::VecDeque;
 use std::ops::Range;
 use weir_control::{Demand, NetworkReading};
 use weir_units::Bandwidth;
@@ -32,12 +36,13 @@ struct Reading {
     marked: u128,
 }
 
-/// A period between two readings.
+/// A period up to a reading.
 #[derive(Debug, Clone, Copy)]
 struct Period {
-    /// In b/s.
-    usage: u128,
-    /// Bits × 10^9.
+    /// The lowest and the highest usage of an interval, in b/s.
+    lowest: u128,
+    highest: u128,
+    /// Bits × 10^9 of the last interval.
     received: u128,
     marked: u128,
     /// R at its end.
@@ -47,31 +52,52 @@ struct Period {
 /// Raised demands by instance, in any order that the caller chooses.
 #[derive(Debug)]
 pub(crate) struct Throttled {
+    /// How long an interval is a part of a usage that is reported.
+    window: u64,
     readings: Vec<Option<Reading>>,
+    /// The ends of intervals, and their usage in b/s.
+    intervals: Vec<VecDeque<(u64, u128)>>,
     periods: Vec<Option<Period>>,
-    /// The time of its last raised demand.
+    /// The time of its last demand that may be raised.
     over_reported: Vec<Option<u64>>,
     /// The last time at which any instance started to raise its demand.
     began: Option<u64>,
 }
 
 impl Throttled {
-    pub(crate) fn new(instances: usize) -> Self {
-        let none = vec![None; instances];
-        Self { readings: vec![None; instances], periods: vec![None; instances], over_reported: none, began: None }
+    /// Usages are means over the last reading's interval and those that ended less than `window` before.
+    pub(crate) fn new(instances: usize, window: u64) -> Self {
+        Self {
+            window,
+            readings: vec![None; instances],
+            intervals: vec![VecDeque::new(); instances],
+            periods: vec![None; instances],
+            over_reported: vec![None; instances],
+            began: None,
+        }
     }
 
     /// The broker of these instances was restarted: its first reading ends no period.
     pub(crate) fn restarted(&mut self, instances: Range<usize>) {
         self.readings[instances.clone()].fill(None);
+        self.intervals[instances.clone()].iter_mut().for_each(VecDeque::clear);
         self.periods[instances].fill(None);
     }
 
     /// A broker reads a meter with this total of bits × 10^9 and of those in marked packets.
     pub(crate) fn read(&mut self, instance: usize, at: u64, received: u128, marked: u128, network: &NetworkReading) {
         let before = self.readings[instance].replace(Reading { at, received, marked });
-        self.periods[instance] = before.filter(|before| before.at < at).map(|before| Period {
-            usage: (received - before.received) / u128::from(at - before.at),
+        let Some(before) = before.filter(|before| before.at < at) else {
+            self.periods[instance] = None;
+            return;
+        };
+        let intervals = &mut self.intervals[instance];
+        intervals.retain(|(end, _)| *end + self.window > at);
+        intervals.push_back((at, (received - before.received) / u128::from(at - before.at)));
+        let usages = || intervals.iter().map(|(_, usage)| *usage);
+        self.periods[instance] = Some(Period {
+            lowest: usages().min().unwrap_or_default(),
+            highest: usages().max().unwrap_or_default(),
             received: received - before.received,
             marked: marked - before.marked,
             rate: network.rate,
@@ -82,23 +108,26 @@ impl Throttled {
     pub(crate) fn reported(&mut self, instance: usize, now: u64, demand: Demand) -> Result<(), String> {
         let Some(period) = self.periods[instance] else { return Ok(()) };
         let reported = u128::from(demand.usage.bps());
-        let more = reported * 100 > period.usage * MORE + 100 * MEASURED;
-        if reported * 100 > period.usage * MOST + 100 * MEASURED {
+        // Raised for certain, and perhaps.
+        let above = |usage: u128| reported * 100 > usage * MORE + 100 * MEASURED;
+        let (is_more, may_be_more) = (above(period.highest), above(period.lowest));
+        if reported * 100 > period.highest * MOST + 100 * MEASURED {
             return Err(format!("{demand:?} was reported for {period:?}"));
         }
-        if more && period.marked * 16 + 16 * PACKETS < period.received {
+        if is_more && period.marked * 16 + 16 * PACKETS < period.received {
             return Err(format!("{demand:?} was reported for {period:?} without throttling"));
         }
         // R is compared with a usage that may be measured 2 % too low.
-        let shared = period.rate.is_some_and(|rate| u128::from(rate.bps()) * 100 < period.usage * 97);
-        if !more && shared && period.marked * 4 > period.received + 4 * PACKETS {
+        let shared = period.rate.is_some_and(|rate| u128::from(rate.bps()) * 100 < period.lowest * 97);
+        if !may_be_more && shared && period.marked * 4 > period.received + 4 * PACKETS {
             return Err(format!("only {demand:?} was reported for {period:?}, which is throttled"));
         }
-        if more {
-            let before = self.over_reported[instance].replace(now);
-            if before.is_none_or(|before| now - before > IN_FORCE) {
-                self.began = Some(now);
-            }
+        let before = self.over_reported[instance];
+        if may_be_more {
+            self.over_reported[instance] = Some(now);
+        }
+        if is_more && before.is_none_or(|before| now - before > IN_FORCE) {
+            self.began = Some(now);
         }
         Ok(())
     }

@@ -17,8 +17,10 @@ use rand::{Rng, SeedableRng};
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 use std::sync::Arc;
+use weir_alloc::RackAllocator;
+use weir_control::rack_broker::static_limits;
 use weir_control::wire::{Key, Message};
-use weir_control::{EpochNotice, Input, MeterReading, Output, RackBroker, RackBrokerConfig, UsageReport};
+use weir_control::{EpochNotice, Input, LimitRule, MeterReading, Output, RackBroker, RackBrokerConfig, UsageReport};
 use weir_policy::Policy;
 use weir_units::{Bandwidth, Bytes, Direction, Instant, MachineId, PerDirection, RackId, ServiceId};
 
@@ -45,12 +47,34 @@ pub(crate) const AGREE_WITHIN_SECONDS: u64 = 12;
 /// that run up to 2 % slow.
 pub(crate) const LATE_STEP: u64 = 2_045 * MILLISECOND;
 
-/// The time by which shares agree that approach each other in steps. At n machines an error of a
-/// share becomes (n - 1) / n of it in a step ([`crate::steps`]; all n only where the loads leave the
-/// uplink no room at all), so a step is an nth of the error. An error is an interface's rate at
-/// most, and shares agree if a step is less than [`SAME`]: for ten machines of 10 Gb/s after 66
-/// steps, since 10^10 · 0.9^66 / 10 < 10^6, in 135 s.
+/// The periods in which a margin at a contended uplink goes (`rack_broker/margin.rs`): it halves five times, and a
+/// sixth period shows that.
+const MARGIN_SECONDS: u64 = 6;
+
+/// The time until almost all worlds agree. The rule of this version adds a margin to demands at a contended uplink,
+/// which moves shares until it has gone; then a service that it displaced may grow, and has a margin of its own.
+fn agree_within(rule: LimitRule) -> u64 {
+    match rule {
+        LimitRule::Backlogged => AGREE_WITHIN_SECONDS,
+        LimitRule::Ceilings => AGREE_WITHIN_SECONDS + 2 * MARGIN_SECONDS,
+    }
+}
+
+/// The time by which shares agree in all worlds.
+///
+/// By the published rule they approach each other in steps. At n machines an error of a share becomes (n - 1) / n of it
+/// in a step ([`crate::steps`]; all n only where the loads leave the uplink no room at all), so a step is an nth of the
+/// error. An error is an interface's rate at most, and shares agree if a step is less than [`SAME`]: for ten machines
+/// of 10 Gb/s after 66 steps, since 10^10 · 0.9^66 / 10 < 10^6, in 135 s.
+///
+/// By the rule of this version a service at a full interface counts as backlogged, so there is no such iteration. A
+/// margin that goes may let an instance have all of its demand, which then has a margin itself, once: there are at most
+/// as many margins as instances, one after the other. Seed 995 has four.
 fn latest(world: &World) -> u64 {
+    let end = (FAULTY_SECONDS + agree_within(world.config.rule)) * SECOND;
+    if world.config.rule == LimitRule::Ceilings {
+        return end + (MACHINES * world.leaves.len()) as u64 * MARGIN_SECONDS * SECOND;
+    }
     let machines = MACHINES as u64;
     let nic = Direction::ALL.map(|direction| world.policy.machine_capacity(MachineId(0), direction).bps());
     let (mut error, mut steps) = (nic[0].max(nic[1]), 0);
@@ -58,7 +82,7 @@ fn latest(world: &World) -> u64 {
         error = error / machines * (machines - 1);
         steps += 1;
     }
-    (FAULTY_SECONDS + AGREE_WITHIN_SECONDS) * SECOND + steps * LATE_STEP
+    end + steps * LATE_STEP
 }
 
 /// A machine: its traffic continues with or without a broker.
@@ -146,6 +170,8 @@ pub(crate) struct World {
     pub(crate) config: RackBrokerConfig,
     pub(crate) machines: Vec<Machine>,
     pub(crate) leaves: Vec<ServiceId>,
+    /// By machine: the limits of its static policy.
+    pub(crate) fallback: Vec<PerDirection<Vec<Bandwidth>>>,
     drawn: Drawn,
     rng: SmallRng,
     key: Key,
@@ -168,15 +194,15 @@ pub(crate) struct World {
 pub(crate) fn run(seed: u64, verbose: bool) -> Result<Observed, String> {
     let mut world = World::new(seed, verbose);
     let mut checkers = Checkers::new(&world);
-    let end = (FAULTY_SECONDS + AGREE_WITHIN_SECONDS) * SECOND;
-    let latest = latest(&world);
+    let end = (FAULTY_SECONDS + agree_within(world.config.rule)) * SECOND;
+    let (latest, is_published) = (latest(&world), world.config.rule == LimitRule::Backlogged);
     let propagates_within = match world.has_lower_epochs() {
         true => PROPAGATE_WITHIN_OF_LOWER_EPOCHS,
         false => PROPAGATE_WITHIN,
     };
     // A machine may be in the middle of a period at the end, so the last comparison is repeated.
     let mut until = end + 3 * SECOND;
-    let mut late: Option<(u64, String)> = None;
+    let (mut late, mut cycles): (Option<(u64, String)>, _) = (None, None);
     while let Some(Reverse((at, _, payload))) = world.events.pop() {
         if at > until {
             break;
@@ -188,19 +214,27 @@ pub(crate) fn run(seed: u64, verbose: bool) -> Result<Observed, String> {
         if at > FAULTY_SECONDS * SECOND + propagates_within {
             checkers.propagation(&world).map_err(with_time)?;
         }
-        if at > end {
-            match checkers.agreement(&world) {
-                Err(disagreement) if at < latest => {
+        if at <= end {
+            continue;
+        }
+        match checkers.agreement(&world) {
+            Err(disagreement) if at < latest => {
+                if is_published {
                     checkers.contraction(&world).map_err(with_time)?;
-                    late = Some((at, disagreement));
-                    until = at + 3 * SECOND;
                 }
-                agreed => agreed.map_err(with_time)?,
+                late = Some((at, disagreement));
+                until = at + 3 * SECOND;
             }
+            Err(disagreement) if !is_published && world.marks() != Marks::None => {
+                checkers.receiving_cycles(&world).map_err(with_time)?;
+                cycles = Some(disagreement);
+            }
+            agreed => agreed.map_err(with_time)?,
         }
     }
+    let late = late.filter(|_| cycles.is_none());
     let late = late.map(|(at, last)| format!("all agree after {:.3} s; at last {last}", at as f64 / 1e9));
-    Ok(Observed { late, ..checkers.check_coverage(&world)? })
+    Ok(Observed { late, cycles, ..checkers.check_coverage(&world)? })
 }
 
 impl World {
@@ -227,13 +261,18 @@ impl World {
             marks: drawn.marks,
             arrival: Arrival::nothing(leaves.len()),
         });
-        let config = RackBrokerConfig { stale: drawn.stale, ..RackBrokerConfig::published() };
+        let config = drawn.config();
         let machines = machines.collect();
+        let allocator = RackAllocator::new(&policy, RackId(0));
+        let fallback = (0..MACHINES as u32)
+            .map(|machine| by_direction(&static_limits(&allocator, MachineId(machine), config.rule)));
+        let fallback = fallback.collect();
         let mut world = Self {
             policy,
             config,
             machines,
             leaves,
+            fallback,
             drawn,
             rng,
             key: Key::new([9; 32]).expect("a key"),
@@ -248,6 +287,7 @@ impl World {
             verbose,
         };
         for machine in 0..MACHINES {
+            world.machines[machine].limits = world.fallback[machine].clone();
             let at = world.rng.random_range(0..SECOND);
             world.schedule(at, Event::Restart { machine });
             for leaf in 0..world.leaves.len() {
@@ -392,11 +432,11 @@ impl World {
                 checkers.faults_end(self);
             }
             Event::DatapathTimeout { machine, incarnation } => {
-                let now = self.now;
+                let (now, fallback) = (self.now, &self.fallback[machine]);
                 let machine = &mut self.machines[machine];
                 if machine.incarnation == incarnation && machine.broker.is_none() {
                     machine.count(now);
-                    machine.limits = PerDirection::both(vec![Bandwidth::UNLIMITED; machine.limits.tx.len()]);
+                    machine.limits.clone_from(fallback);
                     self.flow();
                 }
             }
@@ -457,6 +497,7 @@ impl World {
                     broker.handle_input(local, Input::Meters(&readings));
                 }
                 Output::Broadcast(report) => {
+                    self.log(|| format!("m{} reports {:?}", machine + 1, report.rows));
                     let repeats = matches!(message, Some(Message::EpochNotice(_)));
                     checkers.sent(self.now, machine, &report, repeats)?;
                     self.broadcast(machine, &report);
@@ -503,6 +544,7 @@ impl World {
 
     fn read_meters(&mut self, index: usize, checkers: &mut Checkers) -> Vec<MeterReading> {
         let now = self.now;
+        let laws = self.laws(index);
         let machine = &mut self.machines[index];
         machine.count(now);
         let bytes = |bits: u128| Bytes::new((bits / (8 * u128::from(SECOND))) as u64);
@@ -510,12 +552,29 @@ impl World {
         leaves
             .map(|(leaf, service)| {
                 let (received, marked) = (machine.counted.rx[leaf], machine.marked[leaf]);
-                let network = machine.marks.reading(received, marked, machine.usage(Direction::Rx, leaf));
+                let usage = machine.usage(Direction::Rx, leaf);
+                let network = machine.marks.reading((received, marked), usage, laws.get(leaf).copied());
                 checkers.read(index, leaf, now, received, marked, &network);
                 let bytes = PerDirection { tx: bytes(machine.counted.tx[leaf]), rx: bytes(received) };
                 MeterReading { service: *service, bytes, network }
             })
             .collect()
+    }
+
+    /// By service of a machine: the capacity of its rate law, and whether R settles below it: where the part of it
+    /// that is unused is at most the marked part of packets (`demand.rs`). The published rule depends on neither.
+    fn laws(&self, index: usize) -> Vec<(Bandwidth, bool)> {
+        if self.config.rule == LimitRule::Backlogged {
+            return Vec::new();
+        }
+        let machine = &self.machines[index];
+        let wanted: Vec<_> = (0..self.leaves.len()).map(|leaf| machine.wanted(Direction::Rx, leaf)).collect();
+        let law = |leaf: usize| {
+            let limit = machine.limits.rx[leaf];
+            let capacity = machine.marks.capacity(&self.policy, MachineId(index as u32), (&wanted, leaf, limit));
+            (capacity, machine.arrival.settles(leaf, capacity))
+        };
+        (0..self.leaves.len()).map(law).collect()
     }
 
     fn broadcast(&mut self, from: usize, report: &UsageReport) {
@@ -583,6 +642,12 @@ impl World {
             self.schedule(at, Event::Deliver { machine, from, datagram });
         }
     }
+}
+
+/// The limits of each direction by leaf.
+fn by_direction(limits: &[PerDirection<Bandwidth>]) -> PerDirection<Vec<Bandwidth>> {
+    let of = |direction: Direction| limits.iter().map(|limit| limit[direction]).collect();
+    PerDirection { tx: of(Direction::Tx), rx: of(Direction::Rx) }
 }
 
 /// By leaf: the limits that a datapath keeps.

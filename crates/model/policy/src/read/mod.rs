@@ -10,6 +10,7 @@
 //! and a minimum above its maximum in a third gives three errors, in the order of the file.
 
 mod credits;
+mod effect;
 mod filters;
 mod impossible;
 mod levels;
@@ -93,6 +94,9 @@ fn read(root: &Node, written: &Written, problems: &mut Problems) -> Policy {
     tenants::check_paths(root, &tenant_queues, &network, problems);
     let credits = credits::read(root, &network, &services, problems);
     admission::check(&network, &services, &read_caps, (reserved, credits.as_ref()), problems);
+    if problems.count() == 0 {
+        effect::note(&network, &services, &read_caps, problems);
+    }
 
     let mut caps = Caps::default();
     for point in ContentionPoint::ALL {

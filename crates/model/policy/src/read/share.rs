@@ -15,12 +15,22 @@ pub(crate) struct ReadShare {
     pub(crate) min: Field<Bandwidth>,
     pub(crate) max: Field<Bandwidth>,
     pub(crate) weight: Field<Weight>,
+    pub(crate) keys: Keys,
+}
+
+/// The keys of a share that a service has.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Keys {
+    /// That of the contention point.
+    pub(crate) share: bool,
+    /// In it, that of the direction.
+    pub(crate) direction: bool,
 }
 
 impl ReadShare {
     /// A share of which nothing is written.
     pub(crate) fn none() -> Self {
-        Self { min: Field::Absent, max: Field::Absent, weight: Field::Absent }
+        Self { min: Field::Absent, max: Field::Absent, weight: Field::Absent, keys: Keys::default() }
     }
     fn of(node: Option<&Node>) -> Self {
         let Some(node) = node else { return Self::none() };
@@ -28,6 +38,7 @@ impl ReadShare {
             min: node.field("min", |text| scalar::rate(text, false, false)),
             max: node.field("max", |text| scalar::rate(text, true, false)),
             weight: node.field("weight", scalar::weight),
+            keys: Keys::default(),
         }
     }
     /// The share, with the defaults for missing values.
@@ -50,11 +61,13 @@ pub(crate) fn read(
 ) -> PerDirection<ReadShare> {
     let both = ReadShare::of(node);
     let one = |direction: Direction| {
-        let special = ReadShare::of(node.and_then(|node| node.get(direction.name())));
+        let of_direction = node.and_then(|node| node.get(direction.name()));
+        let special = ReadShare::of(of_direction);
         ReadShare {
             min: special.min.or(both.min),
             max: special.max.or(both.max),
             weight: special.weight.or(both.weight),
+            keys: Keys { share: node.is_some(), direction: of_direction.is_some() },
         }
     };
     let shares = PerDirection { tx: one(Direction::Tx), rx: one(Direction::Rx) };

@@ -27,7 +27,9 @@ use crate::Observed;
 use crate::throttled::Throttled;
 use std::collections::{HashMap, HashSet};
 use weir_control::rack_broker::LOWEST_LIMIT;
-use weir_control::{Demand, FabricBroker, Mode, NetworkReading, RackBroker, RackLimits, RuntimeLimit, UsageReport};
+use weir_control::{
+    Demand, FabricBroker, LimitRule, Mode, NetworkReading, RackBroker, RackLimits, RuntimeLimit, UsageReport,
+};
 use weir_units::{Bandwidth, ContentionPoint, Direction, PerDirection, RackId};
 
 /// Limits that the fabric broker sent to a rack, and the time of sending.
@@ -72,7 +74,7 @@ impl Checkers {
             stamps: vec![vec![(0, 0); world.leaves.len()]; MACHINES],
             reported: [false; RACKS],
             agreed: None,
-            throttled: Throttled::new(MACHINES * world.leaves.len()),
+            throttled: Throttled::new(MACHINES * world.leaves.len(), 0),
             fabric_limits: 0,
             guarantees: 0,
             epochs_kept: world.drawn.state_lost == 0.0,
@@ -397,6 +399,14 @@ impl Checkers {
         }
         let limited = self.fabric_limits > 0 && self.guarantees + u64::from(self.unguaranteed) > 0;
         let throttled = self.throttled.began().is_some();
-        Ok(Observed { limited, marks: world.drawn.marks, throttled, late: None })
+        Ok(Observed {
+            limited,
+            guaranteed: true,
+            marks: world.drawn.marks,
+            rule: LimitRule::Backlogged,
+            throttled,
+            late: None,
+            cycles: None,
+        })
     }
 }

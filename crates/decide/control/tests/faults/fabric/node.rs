@@ -114,7 +114,7 @@ impl Traffic {
         (self.counted.rx[leaf], self.marked[leaf])
     }
     pub(crate) fn network(&self, leaf: usize) -> NetworkReading {
-        self.marks.reading(self.counted.rx[leaf], self.marked[leaf], self.usage(Direction::Rx, leaf))
+        self.marks.reading((self.counted.rx[leaf], self.marked[leaf]), self.usage(Direction::Rx, leaf), None)
     }
     pub(crate) fn count(&mut self, now: u64) {
         let time = u128::from(now - self.until);
