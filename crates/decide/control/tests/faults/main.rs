@@ -62,7 +62,7 @@ fn late_in(rule: LimitRule) -> usize {
 }
 /// Receiving shares may change in cycles in one of so many worlds, and in one more: packets are marked in four of seven
 /// worlds, and half of these have the rule of this version.
-const CYCLES_IN: usize = 20;
+const CYCLES_IN: usize = 8;
 
 const RULES: [LimitRule; 2] = [LimitRule::Backlogged, LimitRule::Ceilings];
 
