@@ -31,7 +31,7 @@ pub(crate) fn seed(text: &str) -> Result<u64, String> {
 
 /// A number of things, one or more.
 pub(crate) fn count<T: TryFrom<i128>>(text: &str, most: u64) -> Result<T, String> {
-    whole(text, "a number", 1..=most)
+    whole(text, "it", 1..=most)
 }
 
 /// A number of runs at once.
@@ -42,8 +42,11 @@ pub(crate) fn jobs(text: &str) -> Result<NonZeroUsize, String> {
 /// A whole number in a range that `T` has.
 fn whole<T: TryFrom<i128>>(text: &str, what: &str, range: RangeInclusive<u64>) -> Result<T, String> {
     let number = scalar::integer(text, what, i128::from(*range.start()), i128::from(*range.end()));
-    let number = number.map_err(refusal_text)?;
-    T::try_from(number).map_err(|_| format!("`{text}` is out of range for {what}"))
+    let number = number.map_err(|refusal| match refusal.instead.is_empty() {
+        true => format!("{what} is a whole number from {} to {}", range.start(), range.end()),
+        false => refusal_text(refusal),
+    })?;
+    T::try_from(number).map_err(|_| format!("{what} is not as large"))
 }
 
 #[cfg(test)]

@@ -113,8 +113,11 @@ fn ipv6() -> impl Strategy<Value = Ipv6Addr> {
 fn prefix() -> impl Strategy<Value = IpNet> {
     let of_ipv4 = (ipv4(), prop_oneof![Just(32u8), Just(24), Just(16), 0..=32u8])
         .prop_map(|(address, length)| IpNet::new(address.into(), length).expect("a length of IPv4"));
-    let of_ipv6 = (ipv6(), prop_oneof![Just(128u8), Just(64), Just(48), 0..=128u8])
-        .prop_map(|(address, length)| IpNet::new(address.into(), length).expect("a length of IPv6"));
+    let of_ipv6 = (ipv6(), prop_oneof![Just(128u8), Just(64), Just(48), 0..=128u8]).prop_map(|(address, length)| {
+        // A policy has a prefix of IPv4-mapped addresses as one of IPv4.
+        let most = if address.to_ipv4_mapped().is_some() { 95 } else { 128 };
+        IpNet::new(address.into(), length.min(most)).expect("a length of IPv6")
+    });
     prop_oneof![of_ipv4, of_ipv6]
 }
 

@@ -155,6 +155,9 @@ fn filter(random: &mut Random) -> Match {
         let (address, bits): (IpAddr, u64) =
             if random.one_in(2) { (ipv4(random).into(), 32) } else { (ipv6(random).into(), 128) };
         let length = if random.one_in(8) { random.below(bits + 1) } else { bits - random.below(bits / 2) };
+        // A policy has a prefix of IPv4-mapped addresses as one of IPv4.
+        let is_mapped = matches!(address, IpAddr::V6(address) if address.to_ipv4_mapped().is_some());
+        let length = if is_mapped { length.min(95) } else { length };
         filter.address = ipnet::IpNet::new(address, length as u8).ok();
     }
     if wanted & 8 != 0 {
