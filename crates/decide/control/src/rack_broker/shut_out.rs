@@ -7,7 +7,7 @@
 //!
 //! - while it leads, has needed a stream for [`WITHOUT_STREAM`] of a fabric period and had none ([`Reach::Trying`]),
 //! - while it has no session that could open one ([`Reach::Never`]),
-//! - when it has led for [`REFUSED`] of a fabric period without new limits by its own stream: a broker that takes its
+//! - when it has led for [`REFUSED`] fabric periods without new limits by its own stream: a broker that takes its
 //!   reports sends some within two, and within three if it has just started.
 //!
 //! A shut-out machine broadcasts a notice of this once a period, and of its end at once; a notice holds for the rack's
@@ -37,18 +37,23 @@
 use super::leader::part;
 use super::{Output, RackBroker, Reach};
 use crate::fabric_message::ShutOutNotice;
-use weir_units::{Instant, MachineId};
+use std::ops::RangeInclusive;
+use weir_units::{Duration, Instant, MachineId};
 
 /// After this part of a fabric period a leader without a stream is shut out: longer than the brokers take to replace
 /// their leader (`weir fabric --lease`, half a period, and the sessions' longest wait, an eighth), and short enough that
 /// three times this is within the time for which limits hold.
 const WITHOUT_STREAM: (u64, u64) = (3, 4);
-/// After this part of a fabric period without limits by its own stream, the broker refuses a leader's reports.
-const REFUSED: (u64, u64) = (3, 1);
+/// After so many fabric periods without limits by its own stream, the broker refuses a leader's reports. The limits of
+/// the next leader follow within two more, so it is earlier where limits hold for less than five, but not below the two
+/// within which limits arrive.
+const REFUSED: RangeInclusive<u64> = 2..=3;
+/// The fabric periods from then until limits of the next leader are in force everywhere.
+const JOINED: u64 = 2;
 /// After this part of a fabric period without limits by its own stream, a leader repeats its report whatever others
 /// relay. A relay before that postpones the report by 3/4 of a period at most, in time for the broker's next round, so
-/// limits arrive within 5/2, before [`REFUSED`].
-pub(super) const OVERDUE: (u64, u64) = (3, 2);
+/// limits arrive within 5/2.
+const OVERDUE: (u64, u64) = (3, 2);
 
 /// The state of this machine's reach, and the notices of the others.
 #[derive(Debug)]
@@ -86,6 +91,12 @@ impl ShutOut {
             others: vec![None; machines],
         }
     }
+
+    /// The policy needs no leader any more.
+    pub(super) fn forget_leadership(&mut self) {
+        (self.trying_since, self.without_limits_since) = (None, None);
+        (self.reaches, self.stated) = (false, false);
+    }
 }
 
 impl RackBroker {
@@ -96,12 +107,18 @@ impl RackBroker {
         self.leader.uses_fabric
             && (self.shut_out.reach == Reach::Never
                 || for_longer(self.shut_out.trying_since, part(self.config.fabric_period, WITHOUT_STREAM))
-                || self.lacks_limits_for(REFUSED))
+                || for_longer(self.shut_out.without_limits_since, self.refused_after()))
     }
 
-    /// Whether this machine has led for this part of a fabric period without limits by its own stream.
-    pub(super) fn lacks_limits_for(&self, of_period: (u64, u64)) -> bool {
-        let least = part(self.config.fabric_period, of_period);
+    /// The time without limits by its own stream after which the broker refuses this machine's reports.
+    fn refused_after(&self) -> Duration {
+        let (period, timeout) = (self.config.fabric_period, self.config.fabric_timeout);
+        timeout.saturating_sub(period * JOINED).clamp(period * *REFUSED.start(), period * *REFUSED.end())
+    }
+
+    /// Whether this machine has led for [`OVERDUE`] without limits by its own stream.
+    pub(super) fn is_overdue(&self) -> bool {
+        let least = part(self.config.fabric_period, OVERDUE);
         self.shut_out.without_limits_since.is_some_and(|since| self.now.saturating_since(since) >= least)
     }
 

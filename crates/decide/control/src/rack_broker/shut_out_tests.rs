@@ -45,7 +45,11 @@ impl Rack {
     }
 
     fn of(machines: usize) -> Self {
-        let (policy, config) = (policy_of(machines), RackBrokerConfig::default());
+        Self::with(machines, RackBrokerConfig::default())
+    }
+
+    fn with(machines: usize, config: RackBrokerConfig) -> Self {
+        let policy = policy_of(machines);
         let broker = |machine| RackBroker::new(&policy, MachineId(machine), 1, config, Instant::ZERO);
         let brokers = (0..machines as u32).map(broker).collect();
         let mut rack = Self { brokers, on: vec![true; machines], tenths: 0, reported: vec![], notices: vec![] };
@@ -260,6 +264,26 @@ fn a_policy_without_fabric_limits_needs_no_fabric_broker() {
 }
 
 #[test]
+fn the_time_without_fabric_limits_in_the_policy_is_no_time_without_limits() {
+    let without = "weir: 1\nnetwork: { nic: 10Gb/s, racks: { r1: { uplink: 10Gb/s, machines: [m1, m2, m3] } } }\n\
+                   services: { a: { match: [ { protocol: tcp, port: 1 } ] } }\n";
+    let without = Arc::new(Policy::parse("policy.yaml", without).expect("the policy is valid").0);
+    let mut rack = Rack::new();
+    let reload = |rack: &mut Rack, policy: &Arc<Policy>, tenths| {
+        rack.brokers.iter_mut().for_each(|broker| broker.set_policy(policy).expect("the same machines and services"));
+        rack.reported.clear();
+        rack.run(tenths);
+    };
+    reload(&mut rack, &without, 400);
+    assert_eq!(rack.reported, []);
+    reload(&mut rack, &policy_of(MACHINES), 5);
+    assert_eq!((rack.leaders(), rack.notices.len()), (vec![0], 0));
+    assert_eq!(rack.reported.len(), 1, "a leader reports at once");
+    rack.run(280);
+    assert_eq!(rack.leaders(), [0]);
+}
+
+#[test]
 fn a_rack_of_40_of_which_only_the_last_machine_reaches_the_broker_keeps_its_limits() {
     let mut rack = Rack::of(40);
     rack.run_under_broker(200, |_| true);
@@ -293,4 +317,23 @@ fn machines_that_lead_in_place_of_shut_out_ones_are_1_2_6_and_42() {
     assert_eq!(rack.leaders(), (0..6).collect::<Vec<_>>());
     rack.run_under_broker(160, |machine| machine > 2);
     assert_eq!(rack.leaders(), [0, 1, 2, 3]);
+}
+
+#[test]
+fn reports_that_are_refused_end_no_limits_that_hold_for_four_periods_or_more() {
+    for (timeout_s, tenths) in [(50, 300), (45, 250), (40, 200), (20, 200)] {
+        let config = RackBrokerConfig { fabric_timeout: Duration::from_secs(timeout_s), ..RackBrokerConfig::default() };
+        let mut rack = Rack::with(MACHINES, config);
+        rack.run_under_broker(240, |_| true);
+        rack.input(0, Input::Fabric(&limits(100)));
+        rack.run(tenths - 1);
+        assert_eq!(rack.leaders(), [0], "limits hold for {timeout_s} s");
+        rack.run(1);
+        assert_eq!(rack.leaders(), [0, 1], "limits hold for {timeout_s} s");
+        // A round later the second has limits.
+        rack.run(100);
+        rack.input(1, Input::Fabric(&limits(101)));
+        rack.run(1);
+        assert_eq!(rack.brokers[2].counters().fabric_fallbacks, u64::from(timeout_s < 40));
+    }
 }
