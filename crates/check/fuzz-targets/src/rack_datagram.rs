@@ -115,7 +115,7 @@ pub(crate) fn receive_epoch_notice(notice: &EpochNotice) {
     assert_eq!((broker.poll_output(), broker.poll_output()), (stored, None));
 }
 
-/// A broker receives the notice twice. It takes it at most once, and neither acts on it itself nor is shut out.
+/// A broker receives a notice twice. It accepts the notice once at most, sends nothing, and is not shut out itself.
 fn receive_notice(notice: &ShutOutNotice) {
     let mut broker = RackBroker::new(&POLICY, SELF, 1, RackBrokerConfig::default(), Instant::ZERO);
     for sent in 1..=2 {

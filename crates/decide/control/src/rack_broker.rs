@@ -164,6 +164,8 @@ impl RackBroker {
         self.leader.uses_fabric = has_fabric_limits(policy);
         if !self.leader.uses_fabric {
             self.fabric.clear();
+            self.leader.was_leader = false;
+            self.shut_out.forget_leadership();
         }
         Ok(())
     }

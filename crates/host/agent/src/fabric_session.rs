@@ -51,7 +51,7 @@ impl FabricSession {
         self.session.as_ref().map_or(Reach::Never, Session::reach)
     }
 
-    /// Hands over a report of the rack, which so many machines that precede this one report as well.
+    /// Hands over a report of the rack. `after` is the number of machines with lower ids that report it as well.
     pub(crate) fn report(&mut self, report: RackReport, after: usize) {
         match &self.session {
             Some(session) => {

@@ -5,11 +5,13 @@
 //! any process there can open. Approach: a task accepts every connection at once and starts a
 //! handshake for it. The number of simultaneous handshakes is bounded, and so is the duration of
 //! each; at the bound a new one replaces the oldest of the source that has most of them
-//! (`weir_observe::admission`). Only connections whose handshake succeeded reach gRPC, and
+//! (`weir_observe::admission`). Where no source has more than one, as when all racks connect after an
+//! election, the next connection waits instead until one ends or is older than [`LEAST_TIME`]. Only connections whose handshake succeeded reach gRPC, and
 //! `connections.rs` bounds their number. The certificate in use can be replaced while the task runs.
 //!
 //! Consequence: a machine is let in beside handshakes of its own address if fewer than
-//! [`HANDSHAKES`] begin while its own lasts, a few milliseconds. Idle ones are always the oldest.
+//! [`HANDSHAKES`] begin while its own lasts. Idle ones are always the oldest. Its own lasts for
+//! longer the more handshakes of others the broker works on at the time.
 
 use crate::connections::{Connection, Connections};
 use crate::counters::Counters;
@@ -26,9 +28,13 @@ use tokio_stream::wrappers::ReceiverStream;
 use tracing::{debug, warn};
 use weir_observe::admission::Admissions;
 
-/// Simultaneous handshakes: more than the racks of a network, which all connect at once after an
-/// election. Each costs a descriptor and about 20 kB.
+/// Simultaneous handshakes. Each costs a descriptor and about 20 kB. Further ones wait in the queue of
+/// the listener, which is as long.
 const HANDSHAKES: usize = 1_024;
+/// The time that a handshake has where its source has no other: all [`HANDSHAKES`] at once take less
+/// on one processor, at half a millisecond each. Idle connections from very many addresses are replaced
+/// this much later.
+const LEAST_TIME: Duration = Duration::from_secs(1);
 /// How long a handshake may take: a round trip of a second, twice.
 const HANDSHAKE_TIME: Duration = Duration::from_secs(3);
 /// Pause after a failed accept, which is caused by a lack of files or memory.
@@ -82,7 +88,7 @@ fn bounded(
                 },
                 () = send.closed() => return,
             };
-            let (handshake, replaced) = handshakes.admit(from.ip());
+            let (handshake, replaced) = handshakes.admit_after(from.ip(), LEAST_TIME).await;
             let (acceptor, send, counters) = (TlsAcceptor::from(in_use.get()), send.clone(), counters.clone());
             let connections = connections.clone();
             tokio::spawn(async move {
@@ -92,7 +98,7 @@ fn bounded(
                     accepted = tokio::time::timeout(HANDSHAKE_TIME, acceptor.accept(stream)) => accepted,
                     _ = replaced => {
                         counters.handshakes_replaced.add();
-                        debug!("connection from {from} ended: newer ones of its source replaced it");
+                        debug!("connection from {from} ended: a newer one replaced it");
                         return;
                     }
                 };
@@ -121,7 +127,12 @@ mod tests {
     use crate::ca::{Ca, Holder};
     use crate::clock::now_s;
     use crate::identity::Identity;
+    use rustls::pki_types::pem::PemObject;
+    use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
     use tokio::io::AsyncReadExt;
+    use tokio::net::TcpSocket;
+    use tokio_rustls::TlsConnector;
+    use tokio_stream::StreamExt;
 
     #[tokio::test]
     async fn new_handshakes_replace_the_oldest_and_are_counted() {
@@ -146,5 +157,50 @@ mod tests {
             assert_eq!(refused.read(&mut [0]).await.expect("ended by the timeout"), 0);
         }
         assert_eq!((counters.handshakes_replaced.get(), counters.handshakes_failed.get()), (2, 4));
+    }
+
+    #[tokio::test]
+    async fn a_storm_of_genuine_handshakes_of_as_many_addresses_replaces_none() {
+        let directory = tempfile::tempdir().expect("a directory");
+        let (ca, _) = Ca::open(directory.path()).expect("made");
+        let (holder, machine) = (Holder::Fabric(vec!["127.0.0.1".to_owned()]), Holder::Machine("m1".to_owned()));
+        ca.issue(&holder, 2).expect("made");
+        ca.issue(&machine, 2).expect("made");
+        let files = ca.files(&machine);
+        let identity = Identity::of_broker(&ca.files(&holder), None, now_s()).expect("sound");
+        let mut trusted = rustls::RootCertStore::empty();
+        trusted.add(CertificateDer::from_pem_file(&files.ca).expect("a certificate")).expect("a CA");
+        let own = CertificateDer::from_pem_file(&files.certificate).expect("a certificate");
+        let key = PrivateKeyDer::from_pem_file(&files.private_key).expect("a key");
+        let provider = Arc::new(rustls::crypto::ring::default_provider());
+        let client = rustls::ClientConfig::builder_with_provider(provider).with_safe_default_protocol_versions();
+        let client = client.expect("versions").with_root_certificates(trusted);
+        let mut client = client.with_client_auth_cert(vec![own], key).expect("an identity");
+        client.alpn_protocols = vec![b"h2".to_vec()];
+        let connector = TlsConnector::from(Arc::new(client));
+        let listener = TcpListener::bind("127.0.0.1:0").await.expect("listens");
+        let address = listener.local_addr().expect("an address");
+        let counters = Arc::new(Counters::default());
+        let mut incoming = bounded(listener, InUse::new(identity.server()), counters.clone(), 4);
+        // All connect before the first handshake goes on.
+        let mut clients = Vec::new();
+        for host in 1..=12 {
+            let socket = TcpSocket::new_v4().expect("a socket");
+            socket.bind(std::net::SocketAddr::from(([127, 0, 0, host], 0))).expect("a loopback address");
+            clients.push(socket.connect(address).await.expect("it listens"));
+        }
+        for client in clients {
+            let connector = connector.clone();
+            let name = ServerName::try_from("127.0.0.1").expect("a name");
+            tokio::spawn(async move {
+                // Held open: a certificate has four connections, the newest ones, and that is tested elsewhere.
+                let mut stream = connector.connect(name, client).await.expect("let in");
+                let _ = stream.read(&mut [0]).await;
+            });
+        }
+        for _ in 0..12 {
+            incoming.next().await.expect("the listener is open").expect("let in");
+        }
+        assert_eq!((counters.handshakes_replaced.get(), counters.handshakes_failed.get()), (0, 0));
     }
 }

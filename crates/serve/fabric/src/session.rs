@@ -125,13 +125,16 @@ impl Shared {
         self.status.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Enters a state.
+    /// Enters a state. A failed session that has nothing to report at present has still failed: only a stream proves
+    /// the opposite.
     fn enter(&self, state: SessionState) {
         let reach = match state {
-            SessionState::Idle | SessionState::Up(_) => Reach::Able,
-            SessionState::Connecting(_) | SessionState::Waiting => Reach::Trying,
+            SessionState::Up(_) => Some(Reach::Able),
+            SessionState::Connecting(_) | SessionState::Waiting => Some(Reach::Trying),
+            SessionState::Idle => None,
         };
         self.get().state = state;
+        let Some(reach) = reach else { return };
         self.reach.send_if_modified(|before| std::mem::replace(before, reach) != reach);
     }
 }
@@ -145,7 +148,7 @@ pub enum FromFabric {
     Proposal(RackLimits),
     /// The newest epoch that the broker has of this machine, which the notice does not name.
     Notice(EpochNotice),
-    /// Not of the broker: whether the session reaches one.
+    /// A change of whether the session reaches a broker; the session itself reports it.
     Reach(Reach),
 }
 
@@ -196,7 +199,7 @@ impl Session {
         self.shared.after.store(machines, Ordering::Relaxed);
     }
 
-    /// Whether the session reaches a broker now.
+    /// Whether the session reaches a broker, as its last attempt showed.
     pub fn reach(&self) -> Reach {
         *self.reach.borrow()
     }

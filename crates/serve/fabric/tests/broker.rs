@@ -220,8 +220,11 @@ fn session_reports_whether_it_reaches_a_broker() {
     assert_eq!(next_reach(&mut session), Reach::Trying);
     wait_for("the failure", || session.status().failures > 0);
     assert_eq!(session.reach(), Reach::Trying);
+    // The report is obsolete after a period. That is no success.
+    wait_for("the end of the attempts", || session.status().state == SessionState::Idle);
+    assert_eq!(session.reach(), Reach::Trying);
     install(&good);
-    // The report is obsolete after a period, so the leader repeats it.
+    // The leader repeats its report.
     session.report(world.report("m1", 3, 8));
     assert_eq!(next_reach(&mut session), Reach::Able);
     wait_for("the stream", || session.status().streams == 1);

@@ -5,12 +5,16 @@
 //! other processes of that address.
 //!
 //! Rule: a new connection is always admitted. At the bound, the source that has most connections, the new one included,
-//! loses the one that is inactive for longest, but not the new one. A source is an IPv4 address or an IPv6 network of
-//! 64 bits, since a host there owns all addresses of its network (RFC 4291, 2.5.4).
+//! loses the one that is inactive for longest, but not the new one, and one whose request is being served only if all
+//! of its source are. A source is an IPv4 address or an IPv6 network of 64 bits, since a host there owns all addresses
+//! of its network (RFC 4291, 2.5.4).
+//!
+//! Where connections are short and each source needs one, a server may make new ones wait instead: a source that has
+//! one connection loses it only when that is older than a given time ([`Admissions::admit_after`]).
 //!
 //! Consequence: a source with few connections loses none to a source with many. Beside other processes of its own
-//! address a client that needs the time T to be served is served if fewer than the bound of connections are opened
-//! during T; idle connections, however many, do not matter.
+//! address a client that needs the time T until its request has arrived is served if during T fewer connections than
+//! the bound are opened or begin a request. Idle connections, however many, do not matter.
 //!
 //! Worked example: with a bound of 4, source a has connections 1, 2 and 3, and b has 4. A second connection of b ends
 //! connection 1, and one of a ends connection 1 as well.
@@ -18,7 +22,9 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::net::{IpAddr, Ipv6Addr};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use tokio::sync::oneshot;
+use std::time::Duration;
+use tokio::sync::{Notify, oneshot};
+use tokio::time::Instant;
 
 /// The source that an address counts for.
 fn source(address: IpAddr) -> IpAddr {
@@ -34,6 +40,8 @@ struct Entry<T> {
     id: u64,
     /// When it was active: a number that grows with each activity of any connection.
     active: u64,
+    /// Whether a request is being served.
+    in_service: bool,
     end: T,
 }
 
@@ -55,27 +63,39 @@ impl<T> Table<T> {
 
     /// Admits a connection. Returns its id, and the `end` of the one that makes room for it.
     fn admit(&mut self, from: IpAddr, end: T) -> (u64, Option<T>) {
+        let victim = self.victim(from).map(|(source, entry)| (source, entry.id));
+        let replaced = victim.and_then(|(source, id)| self.remove(source, id));
         let id = self.tick();
-        self.sources.entry(from).or_default().push_back(Entry { id, active: id, end });
+        self.sources.entry(from).or_default().push_back(Entry { id, active: id, in_service: false, end });
         self.count += 1;
-        if self.count <= self.most {
-            return (id, None);
-        }
-        // The new connection is the last of its source and the newest of all, so it is chosen only if there is no
-        // other.
-        let largest = self
-            .sources
-            .iter()
-            .max_by_key(|(_, of_one)| (of_one.len(), of_one.front().map(|oldest| std::cmp::Reverse(oldest.active))));
-        let victim = largest.and_then(|(&source, of_one)| of_one.front().map(|oldest| (source, oldest.id)));
-        (id, victim.and_then(|(source, id)| self.remove(source, id)))
+        (id, replaced)
     }
 
-    /// A connection was active.
-    fn renew(&mut self, from: IpAddr, id: u64) {
+    /// The connection that makes room for a new one; `None` below the bound.
+    fn victim(&self, from: IpAddr) -> Option<(IpAddr, &Entry<T>)> {
+        if self.count < self.most {
+            return None;
+        }
+        let order = |(source, of_one): &(&IpAddr, &VecDeque<Entry<T>>)| {
+            let with_the_new = of_one.len() + usize::from(**source == from);
+            (with_the_new, of_one.front().map(|oldest| std::cmp::Reverse(oldest.active)))
+        };
+        let (source, of_one) = self.sources.iter().max_by_key(order)?;
+        let chosen = of_one.iter().find(|entry| !entry.in_service).or_else(|| of_one.front())?;
+        Some((*source, chosen))
+    }
+
+    /// The connection that makes room for a new one, if its source has no other.
+    fn only_one(&self, from: IpAddr) -> Option<&Entry<T>> {
+        let (source, entry) = self.victim(from)?;
+        (source != from && self.sources[&source].len() == 1).then_some(entry)
+    }
+
+    /// A connection is active: its request begins or ends.
+    fn renew(&mut self, from: IpAddr, id: u64, in_service: bool) {
         if let Some(end) = self.remove(from, id) {
             let active = self.tick();
-            self.sources.entry(from).or_default().push_back(Entry { id, active, end });
+            self.sources.entry(from).or_default().push_back(Entry { id, active, in_service, end });
             self.count += 1;
         }
     }
@@ -98,28 +118,55 @@ impl<T> Table<T> {
     }
 }
 
+/// An admitted connection, as the table has it.
+#[derive(Debug)]
+struct End {
+    since: Instant,
+    /// Dropped to end the connection.
+    _ends: oneshot::Sender<()>,
+}
+
 /// The connections of a server.
 #[derive(Debug, Clone)]
-pub struct Admissions(Arc<Mutex<Table<oneshot::Sender<()>>>>);
+pub struct Admissions {
+    table: Arc<Mutex<Table<End>>>,
+    /// A connection has ended.
+    room: Arc<Notify>,
+}
 
 impl Admissions {
     /// At most `most` connections, which must be positive.
     pub fn new(most: usize) -> Self {
-        Self(Arc::new(Mutex::new(Table::new(most))))
+        Self { table: Arc::new(Mutex::new(Table::new(most))), room: Arc::default() }
     }
 
     /// Admits a connection from an address. The receiver returns, with an error, when the connection must end because
     /// others took its room.
     pub fn admit(&self, from: IpAddr) -> (Admission, oneshot::Receiver<()>) {
         let from = source(from);
-        let (end, ended) = oneshot::channel();
-        let (id, replaced) = self.table().admit(from, end);
+        let (ends, ended) = oneshot::channel();
+        let (id, replaced) = self.table().admit(from, End { since: Instant::now(), _ends: ends });
         drop(replaced);
         (Admission { of: self.clone(), from, id }, ended)
     }
 
-    fn table(&self) -> MutexGuard<'_, Table<oneshot::Sender<()>>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    /// The same, but a source that has one connection loses it at the age of `least` at the earliest. Until then, or
+    /// until another connection ends, the new one waits. One task at a time may wait.
+    pub async fn admit_after(&self, from: IpAddr, least: Duration) -> (Admission, oneshot::Receiver<()>) {
+        loop {
+            let until = self.table().only_one(source(from)).map(|entry| entry.end.since + least);
+            match until.filter(|until| *until > Instant::now()) {
+                None => return self.admit(from),
+                Some(until) => tokio::select! {
+                    () = tokio::time::sleep_until(until) => {}
+                    () = self.room.notified() => {}
+                },
+            }
+        }
+    }
+
+    fn table(&self) -> MutexGuard<'_, Table<End>> {
+        self.table.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -132,15 +179,28 @@ pub struct Admission {
 }
 
 impl Admission {
-    /// The connection is in use: all others that are not are inactive for longer.
-    pub fn renew(&self) {
-        self.of.table().renew(self.from, self.id);
+    /// A request of the connection is being served until the returned value is dropped. All other connections of its
+    /// source that are not being served make room before it.
+    pub fn serve(self: &Arc<Self>) -> Service {
+        self.of.table().renew(self.from, self.id, true);
+        Service(Arc::clone(self))
     }
 }
 
 impl Drop for Admission {
     fn drop(&mut self) {
         self.of.table().remove(self.from, self.id);
+        self.of.room.notify_one();
+    }
+}
+
+/// A request that is being served.
+#[derive(Debug)]
+pub struct Service(Arc<Admission>);
+
+impl Drop for Service {
+    fn drop(&mut self) {
+        self.0.of.table().renew(self.0.from, self.0.id, false);
     }
 }
 
@@ -197,15 +257,57 @@ mod tests {
     }
 
     #[test]
+    fn a_request_that_is_being_served_is_finished_beside_requests_of_its_own_address() {
+        let from = address("10.0.0.1");
+        let mut table = Table::new(64);
+        let others: Vec<u64> = (0..63).map(|_| table.admit(from, "other").0).collect();
+        let (scrape, _) = table.admit(from, "scrape");
+        table.renew(from, scrape, true);
+        // All others send requests too, and then new ones come.
+        for &other in &others {
+            table.renew(from, other, true);
+            table.renew(from, other, false);
+        }
+        for _ in 0..1_000 {
+            assert_eq!(table.admit(from, "other").1, Some("other"));
+        }
+        // Only one that is served itself remains: the one that is served for longest makes room.
+        let mut table = Table::new(2);
+        let (first, _) = table.admit(from, "first");
+        let (second, _) = table.admit(from, "second");
+        table.renew(from, second, true);
+        table.renew(from, first, true);
+        assert_eq!(table.admit(from, "new").1, Some("second"));
+    }
+
+    #[tokio::test]
+    async fn a_source_with_one_young_connection_loses_none() {
+        let (admissions, short, long) = (Admissions::new(2), Duration::from_millis(200), Duration::from_secs(60));
+        let (_a, mut a_ended) = admissions.admit(address("10.0.0.1"));
+        let (b, _b_ended) = admissions.admit(address("10.0.0.2"));
+        let begun = Instant::now();
+        let (_c, _c_ended) = admissions.admit_after(address("10.0.0.3"), short).await;
+        assert!(begun.elapsed() >= short / 2, "the oldest is old enough");
+        assert!(a_ended.try_recv().is_err_and(|error| error == oneshot::error::TryRecvError::Closed), "it made room");
+        // The end of another connection leaves room at once, and a source replaces its own one at once.
+        let waits = admissions.admit_after(address("10.0.0.4"), long);
+        let ((_d, mut d_ended), ()) = tokio::join!(waits, async { drop(b) });
+        assert!(d_ended.try_recv().is_err_and(|error| error == oneshot::error::TryRecvError::Empty));
+        let (_e, _e_ended) = admissions.admit_after(address("10.0.0.4"), long).await;
+        assert!(d_ended.try_recv().is_err_and(|error| error == oneshot::error::TryRecvError::Closed));
+        assert!(begun.elapsed() < long / 2);
+    }
+
+    #[test]
     fn connections_in_use_stay_before_idle_ones() {
         let mut table = Table::new(2);
         let (used, _) = table.admit(address("10.0.0.1"), "used");
         table.admit(address("10.0.0.1"), "idle");
-        table.renew(address("10.0.0.1"), used);
+        table.renew(address("10.0.0.1"), used, false);
         assert_eq!(table.admit(address("10.0.0.1"), "new").1, Some("idle"));
         assert_eq!(table.remove(address("10.0.0.1"), used), Some("used"));
         assert_eq!(table.remove(address("10.0.0.1"), used), None);
-        table.renew(address("10.0.0.1"), used);
+        table.renew(address("10.0.0.1"), used, false);
         assert_eq!(table.count, 1, "a connection that has ended is not renewed");
     }
 
@@ -237,7 +339,7 @@ mod tests {
         #[test]
         fn new_connections_are_always_admitted(
             most in 1_usize..6,
-            steps in prop::collection::vec((0_u8..4, 0_u8..4, 0_usize..8), 1..60),
+            steps in prop::collection::vec((0_u8..5, 0_u8..4, 0_usize..8), 1..60),
         ) {
             let mut table = Table::new(most);
             let mut open: BTreeSet<(u8, u64)> = BTreeSet::new();
@@ -249,7 +351,8 @@ mod tests {
                         prop_assert!(table.remove(from(host), id).is_some());
                         open.remove(&(host, id));
                     }
-                    (1, Some((host, id))) => table.renew(from(host), id),
+                    (1, Some((host, id))) => table.renew(from(host), id, false),
+                    (2, Some((host, id))) => table.renew(from(host), id, true),
                     _ => {
                         let (id, replaced) = table.admit(from(host), (host, number));
                         open.insert((host, id));

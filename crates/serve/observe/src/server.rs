@@ -3,18 +3,20 @@
 //! Any client that reaches the port may send arbitrary bytes at any speed. So the time and size of
 //! a request's head, the lifetime of a connection and the number of connections are limited.
 //! A further connection takes the room of one that is idle (`admission`): a connection is active
-//! when it opens and at each of its requests. Bodies are never read. Requests for another host name
+//! when it opens, and from the beginning to the end of each of its requests. Bodies are never read. Requests for another host name
 //! are refused (`names`).
 
-use crate::admission::Admissions;
+use crate::admission::{Admissions, Service};
 use crate::names::Names;
 use axum::Router;
+use http_body_util::BodyExt;
 use hyper::server::conn::http1;
-use hyper::service::{Service, service_fn};
+use hyper::service::{Service as _, service_fn};
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::service::TowerToHyperService;
 use std::io;
 use std::net::{SocketAddr, TcpListener};
+use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::oneshot;
 use tracing::{debug, warn};
@@ -108,6 +110,11 @@ pub fn start(
     Ok(Server { address, thread: Some(thread), stop: Some(stop) })
 }
 
+/// A part of a body, which keeps its request in service.
+fn held<T>(frame: T, _served: &Service) -> T {
+    frame
+}
+
 /// Serves until the listener fails.
 async fn serve(listener: TcpListener, router: Router, limits: Limits) -> io::Result<()> {
     let listener = tokio::net::TcpListener::from_std(listener)?;
@@ -126,9 +133,16 @@ async fn serve(listener: TcpListener, router: Router, limits: Limits) -> io::Res
         let (admission, ended) = admissions.admit(from.ip());
         let router = TowerToHyperService::new(router.clone());
         tokio::spawn(async move {
+            let admission = Arc::new(admission);
             let service = service_fn(|request| {
-                admission.renew();
-                router.call(request)
+                let served = admission.serve();
+                let response = router.call(request);
+                async move {
+                    // Until the body has been passed on to the connection.
+                    response
+                        .await
+                        .map(|response| response.map(|body| body.map_frame(move |frame| held(frame, &served))))
+                }
             });
             let connection = http1::Builder::new()
                 .timer(TokioTimer::new())

@@ -18,7 +18,6 @@
 //! Source: Parley §5.3 (the timeout). The relay and expiry by age are a fill: the paper leaves the
 //! distribution within a rack open.
 
-use super::shut_out::OVERDUE;
 use super::{Mode, Output, RackBroker};
 use crate::fabric_message::{LimitsRelay, RackLimits, RateRow};
 use crate::parts::well_formed;
@@ -211,7 +210,7 @@ impl RackBroker {
         if is_new {
             self.counters.limits_accepted += 1;
             // A leader goes on reporting until limits arrive by its own stream.
-            if self.fabric.keep(limits, until) && (own || !self.lacks_limits_for(OVERDUE)) {
+            if self.fabric.keep(limits, until) && (own || !self.is_overdue()) {
                 self.fabric_round_received(age);
             }
         } else if known {

@@ -107,10 +107,11 @@ pub enum Input<'a> {
 /// Whether a machine can reach the fabric broker, as its session shows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Reach {
-    /// A stream is up, or none is needed.
+    /// A stream is up, or none has been needed yet.
     #[default]
     Able,
-    /// A stream is needed, and the session tries to open one.
+    /// The session tries to open a stream, or has failed to open the last one. This counts only while the machine leads,
+    /// since others need no stream.
     Trying,
     /// There is no session.
     Never,

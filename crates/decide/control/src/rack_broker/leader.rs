@@ -2,7 +2,7 @@
 //!
 //! **Election.** The leader is the live machine with the lowest id: it receives reports of other
 //! machines, and none with a lower id reported within the timeout. A machine that cannot reach the
-//! fabric broker states this, and then the next one leads beside it (`shut_out.rs`). A machine leads
+//! fabric broker broadcasts this, and then the next ones lead beside it (`shut_out.rs`). A machine leads
 //! only after it has received reports for the timeout. Two leaders at a time are harmless: a leader
 //! decides nothing, and the fabric broker takes the larger of their demands.
 //!
@@ -100,8 +100,7 @@ impl RackBroker {
     /// Whether this machine leads its rack.
     pub fn leads(&self) -> bool {
         let listened = self.now.saturating_since(self.started) >= self.config.timeout;
-        let able = |index: usize| self.is_alive(index) && !self.is_index_shut_out(index);
-        listened && self.mode == Mode::Runtime && !(0..self.index).any(able)
+        listened && self.mode == Mode::Runtime && self.is_next()
     }
 
     /// Reports if this machine leads and a report is due, or the demands changed; `allocated` if the

@@ -6,22 +6,32 @@ use weir_units::{Bytes, RackId, ServiceId};
 
 const MACHINES: usize = 3;
 
-fn policy() -> Arc<Policy> {
-    let text = "weir: 1\nnetwork: { nic: 10Gb/s, racks: { r1: { uplink: 10Gb/s, machines: [m1, m2, m3] } } }\n\
-                services: { a: { match: [ { protocol: tcp, port: 1 } ], fabric: { max: 6Gb/s } } }\n";
-    Arc::new(Policy::parse("policy.yaml", text).expect("the policy is valid").0)
+fn policy_of(machines: usize) -> Arc<Policy> {
+    let machines: Vec<String> = (1..=machines).map(|machine| format!("m{machine}")).collect();
+    let text = format!(
+        "weir: 1\nnetwork: {{ nic: 10Gb/s, racks: {{ r1: {{ uplink: 10Gb/s, machines: [{}] }} }} }}\n\
+         services: {{ a: {{ match: [ {{ protocol: tcp, port: 1 }} ], fabric: {{ max: 6Gb/s }} }} }}\n",
+        machines.join(", ")
+    );
+    Arc::new(Policy::parse("policy.yaml", &text).expect("the policy is valid").0)
+}
+
+fn limits_under(policy: &Policy, round: u64) -> RackLimits {
+    let (first, last) = (ServiceId(0), ServiceId(u32::MAX));
+    let rates = PerDirection::both(Bandwidth::from_gbps(6));
+    let rows = vec![crate::fabric_message::RateRow { service: ServiceId(0), rates }];
+    RackLimits { rack: RackId(0), policy: policy.digest(), epoch: 1, round, first, last, rows }
 }
 
 fn limits(round: u64) -> RackLimits {
-    let (first, last) = (ServiceId(0), ServiceId(u32::MAX));
-    RackLimits { rack: RackId(0), policy: policy().digest(), epoch: 1, round, first, last, rows: vec![] }
+    limits_under(&policy_of(MACHINES), round)
 }
 
 /// A rack whose machines exchange reports and notices without loss, in tenths of a second.
 struct Rack {
     brokers: Vec<RackBroker>,
     /// The machines that run.
-    on: [bool; MACHINES],
+    on: Vec<bool>,
     tenths: u64,
     /// Machine and tenth of each report to the fabric broker.
     reported: Vec<(usize, u64)>,
@@ -31,10 +41,18 @@ struct Rack {
 impl Rack {
     /// A rack that runs for long enough to have a leader.
     fn new() -> Self {
-        let config = RackBrokerConfig::default();
-        let broker = |machine| RackBroker::new(&policy(), MachineId(machine), 1, config, Instant::ZERO);
-        let brokers = (0..MACHINES as u32).map(broker).collect();
-        let mut rack = Self { brokers, on: [true; MACHINES], tenths: 0, reported: vec![], notices: vec![] };
+        Self::of(MACHINES)
+    }
+
+    fn of(machines: usize) -> Self {
+        Self::with(machines, RackBrokerConfig::default())
+    }
+
+    fn with(machines: usize, config: RackBrokerConfig) -> Self {
+        let policy = policy_of(machines);
+        let broker = |machine| RackBroker::new(&policy, MachineId(machine), 1, config, Instant::ZERO);
+        let brokers = (0..machines as u32).map(broker).collect();
+        let mut rack = Self { brokers, on: vec![true; machines], tenths: 0, reported: vec![], notices: vec![] };
         rack.run(60);
         assert_eq!(rack.leaders(), [0]);
         rack
@@ -49,7 +67,7 @@ impl Rack {
         let now = self.now();
         self.brokers[machine].handle_input(now, input);
         while let Some(output) = self.brokers[machine].poll_output() {
-            let others = (0..MACHINES).filter(|other| *other != machine);
+            let others = (0..self.brokers.len()).filter(|other| *other != machine);
             match output {
                 Output::ReadMeters => {
                     let bytes = PerDirection::both(Bytes::new(self.tenths * 12_500_000));
@@ -77,7 +95,7 @@ impl Rack {
     fn run(&mut self, tenths: u64) {
         for _ in 0..tenths {
             self.tenths += 1;
-            for machine in 0..MACHINES {
+            for machine in 0..self.brokers.len() {
                 if self.on[machine] {
                     self.input(machine, Input::Timeout);
                 }
@@ -86,12 +104,37 @@ impl Rack {
     }
 
     fn leaders(&self) -> Vec<usize> {
-        (0..MACHINES).filter(|machine| self.on[*machine] && self.brokers[*machine].leads()).collect()
+        (0..self.brokers.len()).filter(|machine| self.on[*machine] && self.brokers[*machine].leads()).collect()
     }
 
     /// The leader as each machine has received.
     fn shown(&self) -> [usize; MACHINES] {
         [0, 1, 2].map(|machine| self.brokers[machine].leader().expect("it has peers").index())
+    }
+
+    /// Runs for so many intervals with a fabric broker that only machines of `reach` reach: it sends limits every 10 s
+    /// to those that reported since the last ones. Returns the time for which a machine was without limits at most.
+    fn run_under_broker(&mut self, tenths: u64, reach: impl Fn(usize) -> bool) -> u64 {
+        let policy = policy_of(self.brokers.len());
+        let mut without = vec![0; self.brokers.len()];
+        for _ in 0..tenths {
+            let led = self.leaders();
+            self.run(1);
+            for machine in 0..self.brokers.len() {
+                let trying = led.contains(&machine) && !reach(machine);
+                self.input(machine, Input::Reach(if trying { Reach::Trying } else { Reach::Able }));
+                without[machine] += u64::from(!self.brokers[machine].has_fabric_limits());
+            }
+            if self.tenths.is_multiple_of(100) {
+                let mut reported: Vec<usize> = self.reported.drain(..).map(|(machine, _)| machine).collect();
+                reported.sort_unstable();
+                reported.dedup();
+                for machine in reported.into_iter().filter(|machine| reach(*machine)) {
+                    self.input(machine, Input::Fabric(&limits_under(&policy, self.tenths / 100)));
+                }
+            }
+        }
+        without.into_iter().max().expect("a rack has machines")
     }
 }
 
@@ -99,8 +142,8 @@ impl Rack {
 fn the_next_machine_leads_beside_a_leader_without_a_stream() {
     let mut rack = Rack::new();
     rack.input(0, Input::Reach(Reach::Trying));
-    rack.run(49);
-    assert_eq!((rack.leaders(), rack.notices.len()), (vec![0], 0), "a stream may take the timeout");
+    rack.run(74);
+    assert_eq!((rack.leaders(), rack.notices.len()), (vec![0], 0), "a stream may take three quarters of a period");
     rack.reported.clear();
     rack.run(3);
     assert_eq!((rack.leaders(), rack.shown()), (vec![0, 1], [1; 3]));
@@ -125,14 +168,14 @@ fn the_next_machine_leads_beside_a_leader_without_a_stream() {
 fn each_machine_that_cannot_reach_the_broker_passes_the_leadership_on() {
     let mut rack = Rack::new();
     rack.input(0, Input::Reach(Reach::Trying));
-    rack.run(52);
+    rack.run(77);
     // The second tries as soon as it leads, in vain.
     rack.input(1, Input::Reach(Reach::Trying));
-    rack.run(52);
+    rack.run(77);
     assert_eq!((rack.leaders(), rack.shown()), (vec![0, 1, 2], [2; 3]));
     // The broker is down: all lead, and the first is shown.
     rack.input(2, Input::Reach(Reach::Trying));
-    rack.run(52);
+    rack.run(77);
     assert_eq!((rack.leaders(), rack.shown()), (vec![0, 1, 2], [0; 3]));
     assert_eq!(rack.brokers[2].leads_after(), 2);
     // A machine without a session never has a stream: no time passes.
@@ -167,7 +210,7 @@ fn a_broker_that_refuses_the_leaders_reports_has_another_leader_after_three_peri
 fn notices_of_dead_machines_expire_and_replays_have_no_effect() {
     let mut rack = Rack::new();
     rack.input(0, Input::Reach(Reach::Trying));
-    rack.run(60);
+    rack.run(80);
     let recorded = rack.notices[0];
     assert!(recorded.shut_out);
     rack.input(0, Input::Reach(Reach::Able));
@@ -218,4 +261,79 @@ fn a_policy_without_fabric_limits_needs_no_fabric_broker() {
     rack.input(0, Input::Reach(Reach::Never));
     rack.run(100);
     assert_eq!((rack.leaders(), rack.notices.len()), (vec![0], 0));
+}
+
+#[test]
+fn the_time_without_fabric_limits_in_the_policy_is_no_time_without_limits() {
+    let without = "weir: 1\nnetwork: { nic: 10Gb/s, racks: { r1: { uplink: 10Gb/s, machines: [m1, m2, m3] } } }\n\
+                   services: { a: { match: [ { protocol: tcp, port: 1 } ] } }\n";
+    let without = Arc::new(Policy::parse("policy.yaml", without).expect("the policy is valid").0);
+    let mut rack = Rack::new();
+    let reload = |rack: &mut Rack, policy: &Arc<Policy>, tenths| {
+        rack.brokers.iter_mut().for_each(|broker| broker.set_policy(policy).expect("the same machines and services"));
+        rack.reported.clear();
+        rack.run(tenths);
+    };
+    reload(&mut rack, &without, 400);
+    assert_eq!(rack.reported, []);
+    reload(&mut rack, &policy_of(MACHINES), 5);
+    assert_eq!((rack.leaders(), rack.notices.len()), (vec![0], 0));
+    assert_eq!(rack.reported.len(), 1, "a leader reports at once");
+    rack.run(280);
+    assert_eq!(rack.leaders(), [0]);
+}
+
+#[test]
+fn a_rack_of_40_of_which_only_the_last_machine_reaches_the_broker_keeps_its_limits() {
+    let mut rack = Rack::of(40);
+    rack.run_under_broker(200, |_| true);
+    // Shortly before a round, so the limits are old already.
+    rack.run_under_broker(95, |_| true);
+    assert_eq!(rack.run_under_broker(1_500, |machine| machine == 39), 0, "tenths without limits");
+    // One that reaches the broker leads alone beside those that do not.
+    assert_eq!((rack.leaders(), rack.brokers[0].leader()), ((0..40).collect(), Some(MachineId(39))));
+    assert_eq!(rack.run_under_broker(500, |machine| machine >= 9), 0);
+    assert_eq!((rack.leaders(), rack.brokers[0].leader()), ((0..10).collect(), Some(MachineId(9))));
+    // No machine does: all lead. Then all do: the first leads alone.
+    rack.run_under_broker(1_000, |_| false);
+    assert_eq!(rack.leaders().len(), 40);
+    rack.run_under_broker(200, |_| true);
+    assert_eq!(rack.leaders(), [0]);
+}
+
+#[test]
+fn machines_that_lead_in_place_of_shut_out_ones_are_1_2_6_and_42() {
+    let mut rack = Rack::of(44);
+    let mut counts = vec![];
+    for _ in 0..400 {
+        rack.run_under_broker(1, |_| false);
+        counts.push(rack.leaders().len());
+    }
+    counts.dedup();
+    assert_eq!(counts, [1, 2, 6, 42, 44]);
+    // The fourth reaches the broker: those after it end their leadership within its next period.
+    let mut rack = Rack::of(44);
+    rack.run_under_broker(180, |machine| machine > 2);
+    assert_eq!(rack.leaders(), (0..6).collect::<Vec<_>>());
+    rack.run_under_broker(160, |machine| machine > 2);
+    assert_eq!(rack.leaders(), [0, 1, 2, 3]);
+}
+
+#[test]
+fn reports_that_are_refused_end_no_limits_that_hold_for_four_periods_or_more() {
+    for (timeout_s, tenths) in [(50, 300), (45, 250), (40, 200), (20, 200)] {
+        let config = RackBrokerConfig { fabric_timeout: Duration::from_secs(timeout_s), ..RackBrokerConfig::default() };
+        let mut rack = Rack::with(MACHINES, config);
+        rack.run_under_broker(240, |_| true);
+        rack.input(0, Input::Fabric(&limits(100)));
+        rack.run(tenths - 1);
+        assert_eq!(rack.leaders(), [0], "limits hold for {timeout_s} s");
+        rack.run(1);
+        assert_eq!(rack.leaders(), [0, 1], "limits hold for {timeout_s} s");
+        // A round later the second has limits.
+        rack.run(100);
+        rack.input(1, Input::Fabric(&limits(101)));
+        rack.run(1);
+        assert_eq!(rack.brokers[2].counters().fabric_fallbacks, u64::from(timeout_s < 40));
+    }
 }

@@ -12,7 +12,8 @@
 //!   as far as the machines' demands reach; and the fabric's allocation leaves each service its
 //!   guarantee over all racks and keeps its maximum and the cap.
 //!
-//! Two fabric periods after the last fault all machines of a rack have the same limits of the
+//! Two fabric periods after the last fault, and the time that elections take where the first machines of a rack cannot
+//! reach the fabric broker, all machines of a rack have the same limits of the
 //! fabric broker, computed from reports that all racks sent after the last fault; the limits are in
 //! force; and in each rack the first machine leads that can reach the fabric broker, and none after
 //! it. After `COMPLY_WITHIN_SECONDS` traffic complies with every maximum and the caps of the fabric

@@ -37,6 +37,10 @@ pub(crate) struct Drawn {
     pub(crate) marks: Marks,
     /// Machines whose datagrams never reach the fabric broker, nor its own them; never all of a rack.
     pub(crate) shut_out: [bool; MACHINES],
+    /// Whether those have no session, by machine.
+    pub(crate) without_session: [bool; MACHINES],
+    /// Mean seconds between times at which further machines cannot reach the fabric broker for a while; none when zero.
+    pub(crate) shut_out_every_s: u64,
     /// Probability that a restart finds a lower epoch than the last one.
     pub(crate) state_lost: f64,
 }
@@ -44,6 +48,8 @@ pub(crate) struct Drawn {
 impl Drawn {
     pub(crate) fn new(seed: u64) -> Self {
         let mut rng = SmallRng::seed_from_u64(seed ^ 0xfab);
+        // On its own, so that earlier seeds keep the rest of their worlds.
+        let mut reach_rng = SmallRng::seed_from_u64(seed ^ 0x4eac4);
         let sometimes =
             |rng: &mut SmallRng, most: f64| if rng.random_bool(0.6) { rng.random_range(0.0..most) } else { 0.0 };
         Self {
@@ -61,8 +67,18 @@ impl Drawn {
             load_every_ms: [300, 3_000, 30_000][rng.random_range(0..3)],
             marks: Marks::draw(&mut rng),
             shut_out: shut_out(seed),
+            without_session: [false; MACHINES].map(|_| reach_rng.random_bool(0.3)),
+            shut_out_every_s: [0, 15, 40][reach_rng.random_range(0..3)],
             state_lost: crate::draw::state_lost(seed ^ 0xfab),
         }
+    }
+
+    /// The most seconds for which elections of leaders are later than in a rack whose first machine reaches the fabric
+    /// broker: three quarters of a period of 10 s by a clock that runs 2 % slow, and a rack's period, for each machine
+    /// that leads before.
+    pub(crate) fn later_by_s(&self) -> u64 {
+        let before = |rack: &[bool]| rack.iter().take_while(|shut_out| **shut_out).count() as u64;
+        self.shut_out.chunks(PER_RACK).map(before).max().unwrap_or(0) * 9
     }
 
     pub(crate) fn policy(&self) -> Arc<Policy> {
@@ -84,11 +100,14 @@ fn shut_out(seed: u64) -> [bool; MACHINES] {
 
 impl fmt::Display for Drawn {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let names = |is: fn(&Self, usize) -> bool| -> Vec<String> {
+            (0..MACHINES).filter(|machine| is(self, *machine)).map(super::world::name).collect()
+        };
         write!(
             f,
             "drawn: policy {}, stale {:?}, loss {:.2}, duplication {:.2}, replay {:.2}, delay up to {} ms, crash every \
              {} s, fabric broker's every {} s for {} s, partition every {} s, clocks ±{} ‰, load changes every \
-             {} ms, {}, shut out {:?}, lower epochs {:.2}",
+             {} ms, {}, shut out {:?}, without a session {:?}, others every {} s, lower epochs {:.2}",
             self.policy_number,
             self.stale,
             self.loss,
@@ -102,7 +121,9 @@ impl fmt::Display for Drawn {
             self.skew_per_mille,
             self.load_every_ms,
             self.marks,
-            (0..MACHINES).filter(|machine| self.shut_out[*machine]).map(super::world::name).collect::<Vec<_>>(),
+            names(|drawn, machine| drawn.shut_out[machine]),
+            names(|drawn, machine| drawn.shut_out[machine] && drawn.without_session[machine]),
+            self.shut_out_every_s,
             self.state_lost,
         )
     }

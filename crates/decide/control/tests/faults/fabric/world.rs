@@ -51,6 +51,8 @@ enum Event {
     Restart { node: usize },
     Partition,
     Heal,
+    ShutOut,
+    Reachable { machine: usize },
     Load,
     FaultsEnd,
     DatapathTimeout { machine: usize, incarnation: u64 },
@@ -67,6 +69,10 @@ pub(crate) struct World {
     rng: SmallRng,
     /// Draws of lost epochs and of the notices about them, on its own: other worlds stay as they are.
     epoch_rng: SmallRng,
+    /// Draws of machines that cannot reach the fabric broker for a while, on its own.
+    reach_rng: SmallRng,
+    /// By machine: whether it cannot reach the fabric broker now.
+    shut_out: [bool; MACHINES],
     key: Key,
     faulty: bool,
     /// The last time that traffic changed its rates while the queue before a rack was full.
@@ -82,7 +88,8 @@ pub(crate) struct World {
 pub(crate) fn run(seed: u64, verbose: bool) -> Result<Observed, String> {
     let mut world = World::new(seed, verbose);
     let mut checkers = Checkers::new(&world);
-    let at = |seconds: u64| (FAULTY_SECONDS + seconds) * SECOND;
+    let later = world.drawn.later_by_s();
+    let at = |seconds: u64| (FAULTY_SECONDS + later + seconds) * SECOND;
     let complies_within = match world.drawn.marks.throttles() {
         false => COMPLY_WITHIN_SECONDS,
         true => COMPLY_MARKED_WITHIN_SECONDS,
@@ -144,6 +151,8 @@ impl World {
             now: 0,
             rng,
             epoch_rng: SmallRng::seed_from_u64(seed ^ 0xe70c),
+            reach_rng: SmallRng::seed_from_u64(seed ^ 0x4eac5),
+            shut_out: drawn.shut_out,
             key: Key::new([9; 32]).expect("a key"),
             faulty: true,
             full_at: [None; RACKS],
@@ -165,6 +174,7 @@ impl World {
         world.schedule_next(world.drawn.crash_every_s * 1_000, Event::Crash);
         world.schedule_next(world.drawn.fabric_crash_every_s * 1_000, Event::FabricCrash);
         world.schedule_next(world.drawn.partition_every_s * 1_000, Event::Partition);
+        world.schedule_shut_out();
         world
     }
 
@@ -179,6 +189,35 @@ impl World {
         if mean_ms > 0 {
             let at = self.now + self.rng.random_range(0..2 * mean_ms) * MILLISECOND;
             self.schedule(at, event);
+        }
+    }
+
+    /// Schedules the next machine that cannot reach the fabric broker.
+    fn schedule_shut_out(&mut self) {
+        let mean_ms = self.drawn.shut_out_every_s * 1_000;
+        if mean_ms > 0 {
+            let at = self.now + self.reach_rng.random_range(0..2 * mean_ms) * MILLISECOND;
+            self.schedule(at, Event::ShutOut);
+        }
+    }
+
+    /// A machine cannot reach the fabric broker for up to 60 s: longer than limits hold.
+    fn shut_out_one(&mut self) {
+        let machine = self.reach_rng.random_range(0..MACHINES);
+        self.shut_out[machine] = true;
+        self.log(|| format!("{} cannot reach the fabric broker", name(machine)));
+        let until = self.now + self.reach_rng.random_range(0..60 * SECOND);
+        self.schedule(until, Event::Reachable { machine });
+        self.schedule_shut_out();
+    }
+
+    /// Whether a machine can reach the fabric broker, as its session shows: it tries only while the machine leads, and
+    /// its last result stays.
+    fn reach(&self, machine: usize, broker: &RackBroker) -> Option<Reach> {
+        match self.shut_out[machine] {
+            true if self.drawn.shut_out[machine] && self.drawn.without_session[machine] => Some(Reach::Never),
+            true => broker.leads().then_some(Reach::Trying),
+            false => Some(Reach::Able),
         }
     }
 
@@ -264,9 +303,12 @@ impl World {
                 self.draw_load(machine, leaf);
                 self.schedule_next(self.drawn.load_every_ms, Event::Load);
             }
+            Event::ShutOut if self.faulty => self.shut_out_one(),
+            Event::Reachable { machine } => self.shut_out[machine] = self.drawn.shut_out[machine],
             Event::FaultsEnd => {
                 self.log(|| "faults end".to_owned());
                 self.faulty = false;
+                self.shut_out = self.drawn.shut_out;
                 for node in 0..=FABRIC {
                     self.nodes[node].partition = 0;
                     if self.nodes[node].broker.is_none() {
@@ -283,7 +325,7 @@ impl World {
                     self.flow(machine / PER_RACK);
                 }
             }
-            Event::Crash | Event::FabricCrash | Event::Partition | Event::Load => {}
+            Event::Crash | Event::FabricCrash | Event::Partition | Event::ShutOut | Event::Load => {}
         }
         Ok(())
     }
@@ -342,8 +384,13 @@ impl World {
             Broker::Rack(rack) => {
                 match &message {
                     None => {
-                        let shut_out = self.drawn.shut_out[node];
-                        rack.handle_input(local, Input::Reach(if shut_out { Reach::Trying } else { Reach::Able }));
+                        if let Some(reach) = self.reach(node, rack) {
+                            rack.handle_input(local, Input::Reach(reach));
+                        }
+                        // A notice that follows at once is not lost with the next interval.
+                        while let Some(output) = rack.poll_output() {
+                            self.carry_out(node, rack, output, checkers)?;
+                        }
                         rack.handle_input(local, Input::Timeout);
                     }
                     Some(message) => match message.rack_input() {
@@ -419,7 +466,7 @@ impl World {
     }
 
     fn is_cut_off(&self, flight: &Flight) -> bool {
-        let shut_out = |node: usize| self.drawn.shut_out.get(node).is_some_and(|shut_out| *shut_out);
+        let shut_out = |node: usize| self.shut_out.get(node).is_some_and(|shut_out| *shut_out);
         let to_or_from_fabric = flight.to == FABRIC || flight.from == FABRIC;
         self.nodes[flight.to].partition != self.nodes[flight.from].partition
             || (to_or_from_fabric && (shut_out(flight.to) || shut_out(flight.from)))
