@@ -199,7 +199,8 @@ mod tests {
             });
         }
         for _ in 0..12 {
-            incoming.next().await.expect("the listener is open").expect("let in");
+            let next = tokio::time::timeout(HANDSHAKE_TIME * 3, incoming.next()).await.expect("all are let in");
+            next.expect("the listener is open").expect("let in");
         }
         assert_eq!((counters.handshakes_replaced.get(), counters.handshakes_failed.get()), (0, 0));
     }

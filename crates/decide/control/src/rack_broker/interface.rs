@@ -110,8 +110,8 @@ pub enum Reach {
     /// A stream is up, or none has been needed yet.
     #[default]
     Able,
-    /// The session tries to open a stream, or has failed to open the last one. This counts only while the machine leads,
-    /// since others need no stream.
+    /// The session tries to open a stream, or has failed to open the last one. This counts only while the machine
+    /// leads, since others need no stream.
     Trying,
     /// There is no session.
     Never,

@@ -41,8 +41,8 @@ use std::ops::RangeInclusive;
 use weir_units::{Duration, Instant, MachineId};
 
 /// After this part of a fabric period a leader without a stream is shut out: longer than the brokers take to replace
-/// their leader (`weir fabric --lease`, half a period, and the sessions' longest wait, an eighth), and short enough that
-/// three times this is within the time for which limits hold.
+/// their leader (`weir fabric --lease`, half a period, and the sessions' longest wait, an eighth), and short enough
+/// that three times this is within the time for which limits hold.
 const WITHOUT_STREAM: (u64, u64) = (3, 4);
 /// After so many fabric periods without limits by its own stream, the broker refuses a leader's reports. The limits of
 /// the next leader follow within two more, so it is earlier where limits hold for less than five, but not below the two
@@ -176,7 +176,7 @@ impl RackBroker {
         self.state_end();
     }
 
-    /// What happened before a leadership does not count in it, and a stream is needed only while the machine leads.
+    /// Times count from the beginning of the leadership: a stream is needed only while the machine leads.
     fn follow_leadership(&mut self, leads: bool) {
         let (now, state) = (self.now, &mut self.shut_out);
         let begin = |counts: bool, since: Option<Instant>| counts.then_some(since.unwrap_or(now));
