@@ -6,8 +6,9 @@
 //! handshake for it. The number of simultaneous handshakes is bounded, and so is the duration of
 //! each; at the bound a new one replaces the oldest of the source that has most of them
 //! (`weir_observe::admission`). Where no source has more than one, as when all racks connect after an
-//! election, the next connection waits instead until one ends or is older than [`LEAST_TIME`]. Only connections whose handshake succeeded reach gRPC, and
-//! `connections.rs` bounds their number. The certificate in use can be replaced while the task runs.
+//! election, the next connection waits instead until one ends or is older than [`LEAST_TIME`]. Only
+//! connections whose handshake succeeded reach gRPC, and `connections.rs` bounds their number. The
+//! certificate in use can be replaced while the task runs.
 //!
 //! Consequence: a machine is let in beside handshakes of its own address if fewer than
 //! [`HANDSHAKES`] begin while its own lasts. Idle ones are always the oldest. Its own lasts for

@@ -3,8 +3,8 @@
 //! Any client that reaches the port may send arbitrary bytes at any speed. So the time and size of
 //! a request's head, the lifetime of a connection and the number of connections are limited.
 //! A further connection takes the room of one that is idle (`admission`): a connection is active
-//! when it opens, and from the beginning to the end of each of its requests. Bodies are never read. Requests for another host name
-//! are refused (`names`).
+//! when it opens, and from the beginning to the end of each of its requests. Bodies are never read.
+//! Requests for another host name are refused (`names`).
 
 use crate::admission::{Admissions, Service};
 use crate::names::Names;

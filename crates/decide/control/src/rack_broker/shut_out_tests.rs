@@ -120,10 +120,10 @@ impl Rack {
         for _ in 0..tenths {
             let led = self.leaders();
             self.run(1);
-            for machine in 0..self.brokers.len() {
+            for (machine, without) in without.iter_mut().enumerate() {
                 let trying = led.contains(&machine) && !reach(machine);
                 self.input(machine, Input::Reach(if trying { Reach::Trying } else { Reach::Able }));
-                without[machine] += u64::from(!self.brokers[machine].has_fabric_limits());
+                *without += u64::from(!self.brokers[machine].has_fabric_limits());
             }
             if self.tenths.is_multiple_of(100) {
                 let mut reported: Vec<usize> = self.reported.drain(..).map(|(machine, _)| machine).collect();
