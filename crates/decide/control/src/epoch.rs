@@ -19,10 +19,14 @@
 //! Equal epochs: of two starts that were lost, the first may have had the epoch that the notice leads to. The round
 //! shows this: a notice of (901, 8) to a machine at (901, 1) leads to epoch 902.
 //!
+//! Bound: a machine with a certificate, or a holder of the rack's key, may send notices of ever higher stamps, and each
+//! costs the broker a write and its round. [`Raises`] lets a broker continue in a new epoch [`RAISES_AT_ONCE`] times,
+//! and then once a period. The sender of a notice that is ignored sends it again.
+//!
 //! Source: a fill; Parley has no restarts. The rule is that of a node that refreshes a sequence number that others have
 //! higher (OSPF, RFC 2328 §13.4).
 
-use weir_units::MachineId;
+use weir_units::{Duration, Instant, MachineId};
 
 /// The largest epoch that a notice may have. A clock in nanoseconds reaches it in 2262.
 pub const LARGEST_CLAIM: u64 = 1 << 63;
@@ -30,6 +34,30 @@ pub const LARGEST_CLAIM: u64 = 1 << 63;
 /// At most one notice in this part of a period to a machine: the period of the sender, whose clock may run a little
 /// faster.
 pub(crate) const NOTICE_EVERY: (u64, u64) = (3, 4);
+
+/// A genuine broker rises once for each earlier start that some machine has and others do not: many more starts than
+/// anyone loses at a time.
+const RAISES_AT_ONCE: u32 = 16;
+
+/// The epochs in which a broker has continued lately.
+#[derive(Debug, Default)]
+pub(crate) struct Raises {
+    /// Those that count, and the time from which whole periods are subtracted.
+    spent: u32,
+    since: Instant,
+}
+
+impl Raises {
+    /// Whether the broker may continue in a new epoch now. Counts it if so.
+    pub(crate) fn allow(&mut self, now: Instant, period: Duration) -> bool {
+        let periods = now.saturating_since(self.since).nanos() / period.nanos().max(1);
+        self.spent = self.spent.saturating_sub(u32::try_from(periods).unwrap_or(u32::MAX));
+        self.since = if self.spent == 0 { now } else { self.since + period * periods };
+        let allowed = self.spent < RAISES_AT_ONCE;
+        self.spent += u32::from(allowed);
+        allowed
+    }
+}
 
 /// The newest stamp that a broker has received of another one, for the other one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -50,5 +78,22 @@ impl EpochNotice {
     /// The epoch after this stamp for a broker at `own` `(epoch, round)`; `None` if its own is as new.
     pub(crate) fn raises(&self, own: (u64, u64)) -> Option<u64> {
         ((self.epoch, self.round) > own && self.epoch <= LARGEST_CLAIM).then(|| self.epoch + 1)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn raises_are_bounded() {
+        let (period, mut raises) = (Duration::from_secs(10), Raises::default());
+        let at = |tenths: u64| Instant::ZERO + Duration::from_millis(tenths * 100);
+        let allowed =
+            |raises: &mut Raises, from: u64, to: u64| (from..to).filter(|t| raises.allow(at(*t), period)).count();
+        assert_eq!(allowed(&mut raises, 1_000, 1_050), 16);
+        // One in each of the next ten periods, and all again after long.
+        assert_eq!(allowed(&mut raises, 1_050, 2_000), 9);
+        assert_eq!(allowed(&mut raises, 20_000, 20_050), 16);
     }
 }

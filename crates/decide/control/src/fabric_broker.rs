@@ -44,6 +44,7 @@ mod racks;
 pub(crate) use exchange::is_moved;
 pub use interface::{FabricBrokerConfig, FabricBrokerCounters, FabricInput, FabricOutput};
 
+use crate::epoch::Raises;
 use crate::policy_update::{self, IncompatiblePolicy};
 use crate::rack_broker::Stale;
 use crate::rate::QuantisedRate;
@@ -62,6 +63,7 @@ pub struct FabricBroker {
     config: FabricBrokerConfig,
     allocator: FabricAllocator,
     epoch: u64,
+    raises: Raises,
     round: u64,
     now: Instant,
     next_period: Instant,
@@ -93,6 +95,7 @@ impl FabricBroker {
         Self {
             config,
             epoch,
+            raises: Raises::default(),
             round: 0,
             now,
             next_period: now + config.period,

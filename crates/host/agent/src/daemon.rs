@@ -56,7 +56,8 @@ fn io_error(what: impl Into<String>) -> impl FnOnce(io::Error) -> AgentError {
 /// [`AgentConfig::keep`] leaves it as it is.
 pub fn run(mut config: AgentConfig) -> Result<(), AgentError> {
     if let Some(session) = &mut config.fabric {
-        session.sockets = Some(Arc::new(SessionSockets(Arc::clone(&config.fabric_sockets))));
+        let (sockets, configured) = (Arc::clone(&config.fabric_sockets), session.brokers.clone());
+        session.sockets = Some(Arc::new(SessionSockets { sockets, configured }));
     }
     let runtime =
         tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(io_error("start the event loop"))?;

@@ -8,21 +8,30 @@ use weir_fabric::{BrokerUrl, HostSockets};
 use weir_linux::fabric_sockets::FabricSockets;
 use weir_linux::loader::LoaderError;
 
+/// The name of the broker to which the last redirection led. There is one at a time, so that brokers whose addresses
+/// change with every start do not fill the host's map.
+const REDIRECTED: &str = "redirected";
+
 /// The sockets of the agent's sessions with fabric brokers.
 #[derive(Debug)]
-pub(crate) struct SessionSockets(pub(crate) Arc<FabricSockets>);
+pub(crate) struct SessionSockets {
+    pub(crate) sockets: Arc<FabricSockets>,
+    /// The brokers of the configuration.
+    pub(crate) configured: Vec<BrokerUrl>,
+}
 
 impl HostSockets for SessionSockets {
     fn set_broker(&self, broker: &BrokerUrl, addresses: &[SocketAddr]) -> io::Result<()> {
-        self.0.set_broker(broker.as_str(), addresses).map_err(io_error)
+        let name = if self.configured.contains(broker) { broker.as_str() } else { REDIRECTED };
+        self.sockets.set_broker(name, addresses).map_err(io_error)
     }
 
     fn open(&self, socket: BorrowedFd<'_>) -> io::Result<u64> {
-        self.0.open(&socket).map_err(io_error)
+        self.sockets.open(&socket).map_err(io_error)
     }
 
     fn close(&self, number: u64) {
-        self.0.close(number);
+        self.sockets.close(number);
     }
 }
 

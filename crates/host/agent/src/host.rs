@@ -33,6 +33,7 @@ use shaping::{limits_in_force, rates, send_limit, shaper_of};
 use std::collections::HashMap;
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
+use tracing::warn;
 use weir_control::RuntimeLimit;
 use weir_datapath::{Classifier, SipKey};
 use weir_linux::attachment::Attachment;
@@ -675,6 +676,9 @@ fn trust(datapath: &mut InterfaceDatapath, host_context: &HostContext<'_>) -> Re
         secrets.map(|secret| FeedbackKey { id: secret.number, key: SipKey::new(secret.bytes) }).collect();
     datapath.set_keys(&keys)?;
     datapath.set_control(&host_context.control)?;
-    datapath.set_fabric(host_context.fabric)?;
+    // Brokers with more addresses than the map takes leave tenants' connections to some, and the host as it is.
+    if let Err(error) = datapath.set_fabric(host_context.fabric) {
+        warn!("connections of other programs to fabric brokers are not all refused: {error}");
+    }
     Ok(datapath.heartbeat()?)
 }

@@ -46,11 +46,13 @@ struct Inner {
     closed: VecDeque<u64>,
     /// Of the interface that the agent has.
     maps: Option<FabricMaps>,
+    /// Whether the maps have the brokers.
+    is_written: bool,
 }
 
 impl std::fmt::Debug for Inner {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let Self { brokers, open, closed, maps: _ } = self;
+        let Self { brokers, open, closed, maps: _, is_written: _ } = self;
         f.debug_struct("Inner").field("brokers", brokers).field("open", open).field("closed", closed).finish()
     }
 }
@@ -66,7 +68,7 @@ impl FabricSockets {
     /// A map that takes no more addresses, or cannot be written. The addresses are kept for the next interface.
     pub fn set_broker(&self, name: &str, addresses: &[SocketAddr]) -> Result<(), LoaderError> {
         let mut inner = self.lock();
-        if inner.brokers.get(name).is_some_and(|known| known == addresses) {
+        if inner.is_written && inner.brokers.get(name).is_some_and(|known| known == addresses) {
             return Ok(());
         }
         inner.brokers.insert(name.to_owned(), addresses.to_vec());
@@ -122,17 +124,24 @@ impl Inner {
 
     /// Writes the addresses of brokers to the own interface, if there is one.
     fn write(&mut self) -> Result<(), LoaderError> {
+        self.is_written = false;
+        self.write_to_maps()?;
+        self.is_written = true;
+        Ok(())
+    }
+
+    fn write_to_maps(&mut self) -> Result<(), LoaderError> {
         let (ports, wanted) = (self.ports(), ends(&self.brokers));
         let Some(maps) = &mut self.maps else { return Ok(()) };
         let end = |(address, port)| FabricEnd { address, port, reserved: 0 };
         for gone in maps.ends.keys()?.into_iter().filter(|end| !wanted.contains(&(end.address, end.port))) {
             maps.ends.remove(gone)?;
         }
-        for wanted in wanted {
-            maps.ends.insert(end(wanted), 1)?;
-        }
+        // What the map takes is in force although it does not take all.
+        let inserted: Result<(), _> = wanted.into_iter().try_for_each(|wanted| maps.ends.insert(end(wanted), 1));
         let config = maps.config.get(0)?;
-        Ok(maps.config.set(0, weir_datapath::abi::Config { fabric_ports: ports, ..config })?)
+        maps.config.set(0, weir_datapath::abi::Config { fabric_ports: ports, ..config })?;
+        Ok(inserted?)
     }
 }
 
@@ -171,16 +180,23 @@ impl InterfaceDatapath {
     /// A map cannot be written.
     pub fn set_fabric(&mut self, fabric: &Arc<FabricSockets>) -> Result<(), LoaderError> {
         let mut maps = FabricSocketMaps::open(&self.pins)?;
+        let namespace = netns::current().and_then(|file| file.metadata()).map_err(LoaderError::Namespace)?.ino();
         let mut inner = fabric.lock();
         let own = inner.own();
-        for cookie in &own {
+        // Sessions of other agents of this host may leave by this interface.
+        let mut all = own.clone();
+        for others in sockets_of(namespace).unwrap_or_default() {
+            all.extend(others.sockets.keys().unwrap_or_default());
+        }
+        for cookie in &all {
             allow(&mut maps.sockets, *cookie, &own)?;
         }
         inner.maps = Some(FabricMaps::open(&self.pins)?);
-        inner.write()?;
+        let written = inner.write();
         drop(inner);
+        // Also in an error, so that a later change writes again.
         self.fabric = Some(Arc::clone(fabric));
-        Ok(())
+        written
     }
 
     /// Writes the configuration of the programs.

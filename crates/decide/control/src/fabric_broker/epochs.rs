@@ -48,6 +48,9 @@ impl FabricBroker {
             return;
         }
         let Some(epoch) = notice.raises((self.epoch, self.round)) else { return };
+        if !self.raises.allow(self.now, self.config.period) {
+            return;
+        }
         self.epoch = epoch;
         self.counters.epochs_raised += 1;
         self.notices.push_back(FabricOutput::StoreEpoch(epoch));

@@ -100,6 +100,31 @@ fn a_broker_whose_epoch_goes_down_sends_its_limits_again_above_the_known_one() {
     assert_eq!((broker.epoch(), broker.counters().epochs_raised), (901, 1));
 }
 
+/// A leader that sends notices of ever higher stamps neither keeps limits back nor has them sent at its pace.
+#[test]
+fn a_stream_of_notices_raises_the_epoch_some_times_and_then_once_a_period() {
+    let mut broker = broker();
+    let mut epoch = 900;
+    let mut sent = vec![0; 3];
+    for (period, sent) in sent.iter_mut().enumerate() {
+        for second in 0..10 {
+            let now = 10 + period as u64 * 10 + second;
+            for _ in 0..100 {
+                epoch += 2;
+                let (from, policy) = (Some(MachineId(0)), policy().digest());
+                let notice = EpochNotice { from, policy, to: None, epoch, round: 0 };
+                *sent += input(&mut broker, now, FabricInput::EpochNotice(&notice)).0.len();
+            }
+            for machine in [0, 2] {
+                input(&mut broker, now, FabricInput::Report(&report(machine, (7, now), 8)));
+            }
+            *sent += input(&mut broker, now, FabricInput::Timeout).0.len();
+        }
+    }
+    assert!(sent[0] >= 2 && sent.iter().skip(1).all(|sent| (2..=9).contains(sent)), "{sent:?}");
+    assert!((16..=19).contains(&broker.counters().epochs_raised), "{}", broker.counters().epochs_raised);
+}
+
 #[test]
 fn notices_of_no_newer_stamp_of_this_broker_have_no_effect() {
     let mut broker = broker();

@@ -3,7 +3,7 @@
 
 use super::leader::part;
 use super::{Output, RackBroker};
-use crate::epoch::{EpochNotice, LARGEST_CLAIM, NOTICE_EVERY};
+use crate::epoch::{EpochNotice, LARGEST_CLAIM, NOTICE_EVERY, Raises};
 use crate::report::UsageRow;
 use weir_units::{Instant, MachineId};
 
@@ -19,6 +19,8 @@ pub(super) struct Epochs {
     spread: Option<Instant>,
     /// By index in the rack: the times of the first and the last report of an older epoch since the last accepted one.
     older: Vec<Option<(Instant, Instant)>>,
+    /// The epochs in which this machine continued.
+    raises: Raises,
     /// The rows of this machine's last report.
     pub(super) reported: Option<Vec<UsageRow>>,
 }
@@ -31,6 +33,7 @@ impl Epochs {
             noticed_fabric: None,
             spread: None,
             older: vec![None; machines],
+            raises: Raises::default(),
             reported: None,
         }
     }
@@ -154,7 +157,9 @@ impl RackBroker {
         if !self.accepts_notice(notice, Some(self.machine)) {
             return;
         }
-        if let Some(epoch) = notice.raises((self.epoch, self.round)) {
+        if let Some(epoch) = notice.raises((self.epoch, self.round))
+            && self.epochs.raises.allow(self.now, self.config.period)
+        {
             self.epoch = epoch;
             self.counters.epochs_raised += 1;
             self.outputs.push_back(Output::StoreEpoch(epoch));

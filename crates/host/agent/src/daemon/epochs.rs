@@ -42,9 +42,15 @@ impl Daemon {
         self.reporter.renew(status::outline(&self.config, self.host.as_ref(), epoch));
         let (runtime, means, broker) = (&self.config.runtime_config, self.config.means(), &self.config.broker);
         let context = host_context(runtime, means, self.cookie, epoch, broker, &self.tenants);
-        match &mut self.host {
-            Some(host) => Ok(HostError::unless_of_credits(host.renew(&context, false))?),
-            None => Ok(()),
+        let Some(host) = &mut self.host else { return Ok(()) };
+        match HostError::unless_of_credits(host.renew(&context, false)) {
+            // For example control groups of a tenant that are too many now. The host stays as it is, and feedback has
+            // the earlier epoch until the next change of the host.
+            Err(error) if error.is_refusal() => {
+                warn!("feedback and credits keep their epoch: {error}");
+                Ok(())
+            }
+            renewed => Ok(renewed?),
         }
     }
 }
