@@ -204,7 +204,7 @@ fn keys_change_under_traffic_and_nothing_is_refused() {
         }
     }
     let statuses = ["m1", "m2"].map(|machine| pair.status(machine).expect("a status"));
-    // Ten readings a period, and a timeout of five periods: an agent that did not run for so long is absent to the other.
+    // Ten readings a period, and a timeout of five periods: an agent that did not run for that long is absent.
     let late = |status: &Value| status["counters"]["readings_late"].as_u64().expect("a number");
     let has_run = statuses.iter().map(late).sum::<u64>() < 50;
     for status in statuses {
