@@ -55,6 +55,8 @@ struct Run<'a> {
     /// The tests of each built binary of the table, and no names for other binaries.
     seen: BTreeMap<String, Vec<String>>,
     building: bool,
+    /// No build has failed.
+    built: bool,
     /// Real-time tests may run: all builds before them have ended.
     begun: bool,
     report: Report,
@@ -93,6 +95,7 @@ pub(crate) fn run(options: &Options) -> io::Result<u8> {
         running: BTreeMap::new(),
         seen: BTreeMap::new(),
         building: false,
+        built: true,
         begun: false,
         report: Report::default(),
         measured: BTreeMap::new(),
@@ -190,7 +193,8 @@ impl Run<'_> {
         if self.jobs.is_empty() && !options.words.is_empty() {
             self.report.fail(&format!("the selection: no name contains {}", options.words.join(" or ")));
         }
-        if options.words.is_empty() && self.report.is_clean() {
+        // Whether or not a test failed: a stale row must not wait for a run without failures.
+        if options.words.is_empty() && self.built {
             for row in self.loads.unmatched(&self.seen) {
                 self.report.fail(&format!("{LOADS}: there is no test {row}"));
             }
@@ -230,6 +234,7 @@ impl Run<'_> {
                 Ok(Event::BuildEnded(built)) => {
                     self.building = false;
                     if !built? {
+                        self.built = false;
                         self.report.fail("the build");
                     }
                 }
