@@ -28,7 +28,7 @@ use weir_units::{Bandwidth, Direction, ServiceId};
 pub(crate) const IDLE_PART: u64 = 10;
 /// A leaf below its share may send one part of it in this many more, so that a steady demand stays
 /// below nine tenths of its bound, from which on it counts as limited.
-pub(crate) const VARIATION_PART: u64 = 8;
+pub const VARIATION_PART: u64 = 8;
 
 /// A tree of takers at one contention point in one direction. Node 0 is the root: the capacity
 /// itself.
@@ -372,6 +372,16 @@ impl TreeShares {
             at = tree.nodes[at].parent as usize;
         }
         bound
+    }
+
+    /// The lowest maximum on the way from a leaf to the root; [`Bandwidth::UNLIMITED`] where there is none.
+    pub(crate) fn lowest_maximum(&self, tree: &ShareTree, leaf: usize) -> Bandwidth {
+        let (mut lowest, mut at) = (Bandwidth::UNLIMITED, tree.leaves[leaf] as usize);
+        while at != 0 {
+            lowest = lowest.min(self.maxima[at]);
+            at = tree.nodes[at].parent as usize;
+        }
+        lowest
     }
 
     /// Whether `tenths` of a maximum on the way from a leaf to the root are used.

@@ -80,6 +80,12 @@ impl RackAllocator {
         shares.rack.bound(&self.rack_trees[direction], instance, &self.extremes[direction].if_all, true)
     }
 
+    /// The lowest maximum of an instance at the rack, or limit from the fabric; [`Bandwidth::UNLIMITED`] where there is
+    /// none.
+    pub fn lowest_maximum(&self, direction: Direction, leaf: usize, machine: usize, shares: &RackShares) -> Bandwidth {
+        shares.rack.lowest_maximum(&self.rack_trees[direction], self.instance(leaf, machine))
+    }
+
     /// Whether a maximum of a leaf service at the rack, or a limit from the fabric, is used to eight
     /// tenths.
     pub fn has_contended_maximum(&self, direction: Direction, leaf: usize, shares: &RackShares) -> bool {

@@ -17,6 +17,27 @@ fn policy(uplink: &str, a: &str) -> Arc<Policy> {
 struct Host {
     broker: RackBroker,
     bytes: Bytes,
+    /// The part of packets that a remote queue marks, in percent.
+    marked: u64,
+    network: NetworkReading,
+}
+
+impl Host {
+    /// A tenth of a second in which `wanted` would arrive: the rate law keeps it to the unmarked part of the limit.
+    fn send(&mut self, wanted: Bandwidth, limit: Bandwidth) -> Bandwidth {
+        let passed = match self.marked {
+            0 => limit,
+            marked => Bandwidth::from_bps(limit.bps() / 100 * (100 - marked)),
+        };
+        let sent = wanted.min(passed);
+        let bytes = sent.bytes_in(Duration::from_millis(100));
+        self.bytes += bytes;
+        self.network.packets += bytes.get() / 1_500;
+        self.network.marked += bytes.get() / 1_500 * self.marked / 100;
+        self.network.capacity = limit;
+        self.network.rate = Some(if wanted < passed { limit } else { passed });
+        sent
+    }
 }
 
 /// Both machines, whose brokers read their meters every 100 ms, 50 ms apart.
@@ -39,7 +60,7 @@ impl Rack {
         let host = |machine: u32| {
             let start = Instant::ZERO + Duration::from_millis(50 * u64::from(machine));
             let broker = RackBroker::new(policy, MachineId(machine), 1, RackBrokerConfig::default(), start);
-            Host { broker, bytes: Bytes::ZERO }
+            Host { broker, bytes: Bytes::ZERO, marked: 0, network: NetworkReading::default() }
         };
         let mut rack = Self { hosts: [host(0), host(1)], direction, tenths: 0, reports: 0 };
         rack.read();
@@ -51,8 +72,7 @@ impl Rack {
     fn send(&mut self, wanted: [u64; 2]) -> [Bandwidth; 2] {
         let mut sent = [Bandwidth::ZERO; 2];
         for ((host, wanted), sent) in self.hosts.iter_mut().zip(wanted).zip(&mut sent) {
-            *sent = MBPS(wanted).min(host.broker.limit(self.direction, 0));
-            host.bytes += sent.bytes_in(Duration::from_millis(100));
+            *sent = host.send(MBPS(wanted), host.broker.limit(self.direction, 0));
         }
         self.tenths += 1;
         self.read();
@@ -68,7 +88,8 @@ impl Rack {
         for index in 0..2 {
             let now = Instant::ZERO + Duration::from_millis(100 * self.tenths + 50 * index as u64);
             let mut reports: Vec<UsageReport> = Vec::new();
-            let Host { broker, bytes } = &mut self.hosts[index];
+            let Host { broker, bytes, network, .. } = &mut self.hosts[index];
+            let network = if self.direction == Direction::Rx { *network } else { NetworkReading::default() };
             broker.handle_input(now, Input::Timeout);
             while let Some(output) = broker.poll_output() {
                 match output {
@@ -77,7 +98,7 @@ impl Rack {
                         if self.direction == Direction::Rx {
                             std::mem::swap(&mut bytes.tx, &mut bytes.rx);
                         }
-                        let reading = MeterReading { service: A, bytes, network: NetworkReading::default() };
+                        let reading = MeterReading { service: A, bytes, network };
                         broker.handle_input(now, Input::Meters(&[reading]));
                     }
                     Output::Broadcast(report) => reports.push(report),
@@ -177,4 +198,20 @@ fn after_the_timeout_each_machine_has_its_part_of_the_maximum() {
         broker.handle_input(Instant::ZERO + Duration::from_millis(100 * tenth), Input::Meters(&[]));
     }
     assert_eq!((broker.mode(), broker.limit(Direction::Tx, 0)), (Mode::Static, MBPS(2)));
+}
+
+#[test]
+fn a_ceiling_leaves_room_for_marks_so_that_shares_settle() {
+    let mut rack = Rack::of(&policy("10Gb/s", ", rack: { max: 900Mb/s }"), Direction::Rx);
+    rack.hosts[0].marked = 50;
+    // The first machine could have 450 Mb/s, of which the law passes 225.
+    rack.send_for(5, [200, 900]);
+    let limits = |rack: &Rack| rack.hosts.each_ref().map(|host| host.broker.limit(Direction::Rx, 0));
+    let settled = limits(&rack);
+    for _ in 0..20 {
+        assert_eq!(rack.send([200, 900]), [MBPS(200), settled[1]], "at {} tenths", rack.tenths);
+        assert_eq!(limits(&rack), settled, "at {} tenths", rack.tenths);
+    }
+    // Two and a quarter times the demand passes it with an eighth more; the other has what is left.
+    assert!(settled[0] >= MBPS(450) && settled[1] >= MBPS(690), "{settled:?}");
 }

@@ -2,9 +2,10 @@
 
 use super::usage_window::{Conditions, UsageWindow};
 use super::{LimitRule, MeterReading, NetworkReading, RackBroker};
-use crate::demand::{is_rate_lowered, is_throttled, throttled_demand};
+use crate::demand::{Marks, is_rate_lowered, throttled_demand};
 use crate::parts::split;
 use crate::report::{Demand, UsageReport, UsageRow};
+use std::collections::VecDeque;
 use weir_units::{Bandwidth, Direction, Duration, Instant, PerDirection};
 
 /// The last readings of the meters.
@@ -14,6 +15,8 @@ pub(super) struct Meters {
     windows: Vec<PerDirection<UsageWindow>>,
     /// By leaf.
     network: Vec<NetworkReading>,
+    /// By leaf: the marks of the intervals of the last period.
+    pub(super) marks: Vec<VecDeque<Marks>>,
     /// By leaf: whether the network throttled the service.
     throttled: Vec<bool>,
     read: Option<Instant>,
@@ -24,6 +27,7 @@ impl Meters {
         Self {
             windows: vec![PerDirection::default(); leaves],
             network: vec![NetworkReading::default(); leaves],
+            marks: vec![VecDeque::new(); leaves],
             throttled: vec![false; leaves],
             read: None,
         }
@@ -76,7 +80,11 @@ impl RackBroker {
             window.read(bytes, Conditions { time, limit, lowered, throttled, single, recent, contended }, period)
         };
         let mut row = UsageRow { service: reading.service, tx: demand(Direction::Tx), rx: demand(Direction::Rx) };
-        let throttled = is_throttled(&before, &reading.network, row.rx.usage, self.meters.throttled[leaf]);
+        let marks = Marks::between(&before, &reading.network);
+        let throttled = marks.throttle(reading.network.rate, row.rx.usage, self.meters.throttled[leaf]);
+        let recent = &mut self.meters.marks[leaf];
+        recent.push_front(marks);
+        recent.truncate(period.nanos().div_ceil(interval.nanos().max(1)) as usize);
         self.meters.throttled[leaf] = throttled;
         if throttled {
             row.rx = throttled_demand(row.rx, self.own.limits[Direction::Rx][leaf]);

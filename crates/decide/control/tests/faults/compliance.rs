@@ -53,11 +53,10 @@ impl Checkers {
         direction == Direction::Rx && !revealed && world.was_full_recently()
     }
 
-    /// The receiving shares of a rack under the rule of this version do not settle. Where packets are marked, a service
-    /// below its share has a ceiling little above its demand. The rate law keeps it to the unmarked part of that, which
-    /// may be less than the demand; so it counts as backlogged and gets its whole share, where the law throttles it no
-    /// longer, and its ceiling falls again: a cycle of three intervals (`docs/design/ceilings.md`). Sending shares
-    /// agree all the same, and received traffic exceeds maxima by a tenth at most, as ceilings do together.
+    /// The receiving shares of a rack under the rule of this version may not settle: a demand close to the unmarked part
+    /// of a share counts as backlogged or not by small changes of marks or of the interface's share, which depend on that
+    /// judgement themselves (`docs/design/ceilings.md`). Sending shares agree all the same, and received traffic exceeds
+    /// maxima by a tenth at most, as ceilings do together.
     pub(crate) fn receiving_cycles(&self, world: &World) -> Result<(), String> {
         self.direction_agrees(world, Direction::Tx, Bandwidth::ZERO)?;
         for (leaf, id) in self.leaves.iter().enumerate() {
@@ -151,7 +150,9 @@ impl Checkers {
             let least: Bandwidth = (0..MACHINES).map(|m| self.least_load(world, direction, m, leaf, &demand)).sum();
             let guaranteed = service.share(ContentionPoint::Rack, direction).min.min(least);
             let used = |m: usize| world.machines[m].usage(direction, leaf);
-            let limited: Bandwidth = (0..MACHINES).map(|m| reservation(m, leaf, used(m))).sum();
+            // The law passes a part of a limit where packets are marked.
+            let limited: Bandwidth =
+                (0..MACHINES).map(|m| reservation(m, leaf, world.limit_for(direction, m, leaf, used(m)))).sum();
             if limited.bps() + self.tolerance(world, limited) < guaranteed.bps() {
                 let has: Bandwidth = (0..MACHINES).map(used).sum();
                 return Err(format!("{} has {has}, is guaranteed {guaranteed} ({direction})", service.path()));

@@ -94,16 +94,38 @@ impl Marks {
         }
     }
 
+    /// The part of a service's packets that remote queues mark, of [`ONE`].
+    fn marked_elsewhere(self, machine: MachineId, leaf: usize) -> u64 {
+        match self {
+            Self::Elsewhere => ONE / 2 * ((machine.index() + leaf) % 2) as u64,
+            Self::None | Self::Uplink | Self::BelowCapacity | Self::Few => 0,
+        }
+    }
+
+    /// The limit under which the rate law lets a service receive `rate` where remote queues mark its packets.
+    pub(crate) fn limit_for(self, machine: MachineId, leaf: usize, rate: Bandwidth) -> Bandwidth {
+        let unmarked = ONE - self.marked_elsewhere(machine, leaf);
+        Bandwidth::from_bps((u128::from(rate.bps()) * u128::from(ONE) / u128::from(unmarked)) as u64)
+    }
+
+    /// The most that the rate law lets a service receive under this limit where remote queues mark its packets: the
+    /// unmarked part.
+    pub(crate) fn passed(self, machine: MachineId, leaf: usize, limit: Bandwidth) -> Bandwidth {
+        match self.marked_elsewhere(machine, leaf) {
+            0 => limit,
+            _ if limit.is_unlimited() => limit,
+            marked => {
+                Bandwidth::from_bps((u128::from(limit.bps()) * u128::from(ONE - marked) / u128::from(ONE)) as u64)
+            }
+        }
+    }
+
     /// The traffic that arrives at each machine of a rack, by the demands of its services.
     pub(crate) fn arrivals(self, policy: &Policy, rack: RackId, wanted: Vec<Vec<Bandwidth>>) -> Vec<Arrival> {
         let machines = policy.network().rack(rack).machines();
         let Some(queue) = self.queue(policy, rack) else {
-            let elsewhere = |machine: &MachineId, leaf: usize| match self {
-                Self::Elsewhere => ONE / 2 * ((machine.index() + leaf) % 2) as u64,
-                _ => 0,
-            };
             let arrival = |(sent, machine): (Vec<Bandwidth>, &MachineId)| Arrival {
-                marked: (0..sent.len()).map(|leaf| elsewhere(machine, leaf)).collect(),
+                marked: (0..sent.len()).map(|leaf| self.marked_elsewhere(*machine, leaf)).collect(),
                 rates: sent.clone(),
                 sent,
             };

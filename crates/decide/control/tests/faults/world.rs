@@ -318,8 +318,15 @@ impl World {
             self.full_at = Some(self.now);
         }
         let leaves = 0..self.leaves.len();
-        let wanted = |machine: &Machine| leaves.clone().map(|leaf| machine.wanted(Direction::Rx, leaf)).collect();
-        let wanted: Vec<Vec<Bandwidth>> = self.machines.iter().map(wanted).collect();
+        let (marks, by_law) = (self.drawn.marks, self.config.rule == LimitRule::Ceilings);
+        let wanted = |(m, machine): (usize, &Machine)| {
+            let passed = |leaf: usize| match machine.limits.rx[leaf] {
+                limit if by_law => marks.passed(MachineId(m as u32), leaf, limit),
+                limit => limit,
+            };
+            leaves.clone().map(|leaf| machine.offered.rx[leaf].min(passed(leaf))).collect()
+        };
+        let wanted: Vec<Vec<Bandwidth>> = self.machines.iter().enumerate().map(wanted).collect();
         let arrivals = self.drawn.marks.arrivals(&self.policy, RackId(0), wanted);
         for (machine, arrival) in self.machines.iter_mut().zip(arrivals) {
             machine.count(self.now);
@@ -330,6 +337,14 @@ impl World {
     /// The index where packets are marked.
     pub(crate) fn marks(&self) -> Marks {
         self.drawn.marks
+    }
+
+    /// The limit of which a service uses this rate.
+    pub(crate) fn limit_for(&self, direction: Direction, machine: usize, leaf: usize, rate: Bandwidth) -> Bandwidth {
+        match (direction, self.config.rule) {
+            (Direction::Rx, LimitRule::Ceilings) => self.drawn.marks.limit_for(MachineId(machine as u32), leaf, rate),
+            _ => rate,
+        }
     }
 
     /// Whether restarts may find a lower epoch than the last one.
