@@ -53,10 +53,10 @@ impl Checkers {
         direction == Direction::Rx && !revealed && world.was_full_recently()
     }
 
-    /// The receiving shares of a rack under the rule of this version may not settle: a demand close to the unmarked part
-    /// of a share counts as backlogged or not by small changes of marks or of the interface's share, which depend on that
-    /// judgement themselves (`docs/design/ceilings.md`). Sending shares agree all the same, and received traffic exceeds
-    /// maxima by a tenth at most, as ceilings do together.
+    /// The receiving shares of a rack under the rule of this version may not settle: a demand close to the unmarked
+    /// part of a share counts as backlogged or not by small changes of marks or of the interface's share, which depend
+    /// on that judgement themselves (`docs/design/ceilings.md`). Sending shares agree all the same, and received
+    /// traffic exceeds maxima by a tenth at most, as ceilings do together.
     pub(crate) fn receiving_cycles(&self, world: &World) -> Result<(), String> {
         self.direction_agrees(world, Direction::Tx, Bandwidth::ZERO)?;
         for (leaf, id) in self.leaves.iter().enumerate() {
