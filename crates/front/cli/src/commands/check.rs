@@ -10,6 +10,7 @@ use crate::{credits, input, levels, mechanisms, text};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::path::PathBuf;
+use weir_answers::ReadPolicy;
 use weir_document::{Diagnostic, Diagnostics};
 use weir_latency::levels::Admitted;
 use weir_placement::Strategy;
@@ -90,7 +91,7 @@ pub(crate) struct Args {
 pub(crate) fn run(args: &Args, ui: &mut Ui) -> Result<Exit, CommandError> {
     let read = input::admitted_policy(&args.policy)?;
     let checked = match read {
-        Ok((policy, notes, levels)) => CheckedPolicy::new(args, policy, notes, levels, ui)?,
+        Ok(ReadPolicy { policy, notes, admitted }) => CheckedPolicy::new(args, policy, notes, admitted, ui)?,
         Err(refused) => Err(refused),
     };
     match (checked, args.json) {

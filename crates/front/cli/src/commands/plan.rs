@@ -13,8 +13,9 @@ use crate::values::{self, refusal_text};
 use crate::{input, levels, text};
 use serde_json::json;
 use std::path::{Path, PathBuf};
+use weir_answers::ReadPolicy;
 use weir_document::scalar;
-use weir_latency::levels::{Admitted, admit};
+use weir_latency::levels::Admitted;
 use weir_latency::plan::{gaps, queue};
 use weir_policy::Policy;
 use weir_report::{Page, json};
@@ -216,14 +217,13 @@ pub(crate) fn run(args: &Args, ui: &mut Ui) -> Result<Exit, CommandError> {
 
 /// The policy, and its file if that is to be written.
 fn read(args: &Args, ui: &mut Ui) -> Result<(Option<PolicyFile>, Policy, Option<Admitted>), CommandError> {
-    let (file, (policy, mut notes, admitted)) = if args.write.is_some() {
+    let (file, read) = if args.write.is_some() {
         let (file, source) = PolicyFile::read(&args.policy)?;
-        let (policy, notes) = Policy::from_source(&source)?;
-        let admitted = admit(&policy)?;
-        (Some(file), (policy, notes, admitted))
+        (Some(file), ReadPolicy::from_source(&source)?)
     } else {
         (None, input::admitted_policy(&args.policy)??)
     };
+    let ReadPolicy { policy, mut notes, admitted } = read;
     notes.extend(shaper_remarks::of_policy(&policy));
     input::print_notes(&notes, ui)?;
     Ok((file, policy, admitted))
