@@ -30,7 +30,10 @@
 //! ```
 
 pub mod allocate;
+pub mod credits;
 mod error;
+pub mod levels;
+pub mod mechanisms;
 mod policy;
 pub mod text;
 

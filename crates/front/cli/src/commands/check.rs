@@ -172,11 +172,11 @@ impl CheckedPolicy {
 
     fn to_json(&self) -> Value {
         let mut value = valid_json(&self.policy, &self.notes);
-        value["mechanisms"] = mechanisms::to_json(self.numbered());
+        value["mechanisms"] = weir_answers::mechanisms::to_json(self.numbered());
         if let Some(admitted) = &self.levels {
-            value["levels"] = levels::json::to_json(admitted);
+            value["levels"] = weir_answers::levels::to_json(admitted);
         }
-        if let Some(credits) = credits::to_json(self.numbered()) {
+        if let Some(credits) = weir_answers::credits::to_json(self.numbered()) {
             value["credits"] = credits;
         }
         if let Some((plan, found)) = &self.tenants {

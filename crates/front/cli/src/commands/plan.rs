@@ -205,7 +205,7 @@ pub(crate) fn run(args: &Args, ui: &mut Ui) -> Result<Exit, CommandError> {
     if args.json {
         let mut value = plan_json::to_json(&plan);
         if let Some(admitted) = &admitted {
-            value["levels"] = levels::json::to_json(admitted);
+            value["levels"] = weir_answers::levels::to_json(admitted);
         }
         if let Some(kept) = written {
             value["kept_as_written"] = kept.into();
@@ -244,12 +244,12 @@ fn plan_levels(
             report.replace(&format!("levels-{number}.svg"), &chart.to_svg())?;
             page = page.chart(&chart);
         }
-        report.replace("plan.json", &json::to_text(&levels::json::to_json(admitted)))?;
+        report.replace("plan.json", &json::to_text(&weir_answers::levels::to_json(admitted)))?;
         let path = report.replace("report.html", &page.heading("Again").code(&args.command()).to_html())?;
         ui.notice(&format!("report: {}\n", path.display()))?;
     }
     if args.json {
-        json::write(ui.out(), &json!({ "kept": true, "levels": levels::json::to_json(admitted) }))?;
+        json::write(ui.out(), &json!({ "kept": true, "levels": weir_answers::levels::to_json(admitted) }))?;
     } else {
         levels::print::print(admitted, ui)?;
         if let Some(chosen) = &admitted.chosen {
