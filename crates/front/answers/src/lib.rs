@@ -12,6 +12,7 @@
 //! | question | function | answer |
 //! |---|---|---|
 //! | what is every service's share? | [`allocate()`](allocate::allocate) | [`Allocated`](allocate::Allocated) |
+//! | which capacity or cap keeps the latency targets? | [`plan()`](plan::plan) | [`Plan`](plan::Plan) |
 //!
 //! Worked example: two services of equal weight share an interface of 10 Gb/s.
 //!
@@ -34,9 +35,11 @@ pub mod credits;
 mod error;
 pub mod levels;
 pub mod mechanisms;
+pub mod plan;
 mod policy;
 pub mod text;
 
 pub use allocate::allocate;
 pub use error::{AnswerError, Cause, Location};
+pub use plan::plan;
 pub use policy::ReadPolicy;
