@@ -3,7 +3,7 @@
 //! Problem: a script in another language needs what `weir check`, `allocate`, `explain`, `plan` and `place` print, not
 //! their text. Approach: this crate computes, and its callers read arguments and show results. Data flows in one
 //! direction: [`ReadPolicy`] reads a policy and computes the bounds of its latency levels. A question takes the policy
-//! and its own input, such as demands, and returns a structure. The structure has the values that tables and pages
+//! and its own input (demands, [`Places`] of tenants), and returns a structure. The structure has the values that tables and pages
 //! show, and `to_json`, which is the output of `--json`. Remarks are [`Diagnostic`](weir_document::Diagnostic)s, and
 //! failures [`AnswerError`]s: both keep position, cause and hint apart. Long work calls its caller now and then, and
 //! ends when the caller returns `Break`; there is no terminal, signal handler or exit code here. Files are read, never
@@ -37,9 +37,11 @@ pub mod levels;
 pub mod mechanisms;
 pub mod plan;
 mod policy;
+pub mod tenants;
 pub mod text;
 
 pub use allocate::allocate;
 pub use error::{AnswerError, Cause, Location};
 pub use plan::plan;
 pub use policy::ReadPolicy;
+pub use tenants::Places;

@@ -4,13 +4,14 @@ mod enforceable;
 
 use crate::error::{CommandError, Exit};
 use crate::output::{Style, Table, Ui};
-use crate::tenants::routes::TenantRoute;
-use crate::tenants::{self, Order, Plan, admit, routes};
+use crate::tenants;
 use crate::{credits, input, levels, mechanisms, text};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::path::PathBuf;
-use weir_answers::ReadPolicy;
+use weir_answers::tenants::routes::{self, TenantRoute};
+use weir_answers::tenants::{Order, admit, paths_name, spread_cost};
+use weir_answers::{Places, ReadPolicy};
 use weir_document::{Diagnostic, Diagnostics};
 use weir_latency::levels::Admitted;
 use weir_placement::Strategy;
@@ -117,7 +118,7 @@ struct CheckedPolicy {
     notes: Vec<Diagnostic>,
     levels: Option<Admitted>,
     /// The tenants with their places and routes, if there are any.
-    tenants: Option<(Plan, Vec<TenantRoute>)>,
+    tenants: Option<(Places, Vec<TenantRoute>)>,
 }
 
 impl CheckedPolicy {
@@ -151,18 +152,18 @@ impl CheckedPolicy {
         if let Err(refused) = admit::network(numbered) {
             return Ok(Err(refused));
         }
-        let mut plan = Plan::new(numbered, Strategy::default());
+        let mut places = Places::new(numbered, Strategy::default());
         if let Some(path) = &args.placed {
-            notes.extend(plan.adopt(path, numbered)?);
+            notes.extend(places.adopt(path, numbered)?);
         }
-        plan.arrive_watched(numbered, Order::default(), None, ui);
-        match admit::tenants(numbered, &plan) {
+        tenants::watched(None, ui, |on_arrival| places.arrive(numbered, Order::default(), on_arrival));
+        match admit::tenants(numbered, &places) {
             Ok(remarks) => notes.extend(remarks),
             Err(refused) => return Ok(Err(refused)),
         }
-        let found = routes::of(&plan, numbered);
+        let found = routes::of(&places, numbered);
         notes.extend(route_remark(numbered, &found));
-        Ok(Ok(Self { policy, notes, levels, tenants: Some((plan, found)) }))
+        Ok(Ok(Self { policy, notes, levels, tenants: Some((places, found)) }))
     }
 
     /// The policy with numbered levels.
@@ -179,16 +180,16 @@ impl CheckedPolicy {
         if let Some(credits) = weir_answers::credits::to_json(self.numbered()) {
             value["credits"] = credits;
         }
-        if let Some((plan, found)) = &self.tenants {
-            let rejected = plan.rejected.iter().map(|own| json!({ "tenant": own.name, "reason": own.reason() }));
+        if let Some((places, found)) = &self.tenants {
+            let rejected = places.rejected.iter().map(|own| json!({ "tenant": own.name, "reason": own.reason() }));
             value["tenants"] = json!({
-                "places": plan.file_name(),
-                "placed": plan.placer.placed().len(),
+                "places": places.file_name(),
+                "placed": places.placer.placed().len(),
                 "rejected": rejected.collect::<Value>(),
-                "paths": tenants::paths_name(&self.policy),
+                "paths": paths_name(&self.policy),
                 "switches_without_routes": routes::switches(found),
-                "links": tenants::links::to_json(plan),
-                "queues": tenants::queues::to_json(plan, self.numbered()),
+                "links": weir_answers::tenants::links::to_json(places),
+                "queues": weir_answers::tenants::queues::to_json(places, self.numbered()),
             });
         }
         value
@@ -198,21 +199,21 @@ impl CheckedPolicy {
         print_valid(args, &self.policy, self.levels.as_ref(), ui)?;
         credits::print(self.numbered(), ui)?;
         mechanisms::print(self.numbered(), ui)?;
-        if let Some((plan, _)) = &self.tenants {
-            let placed = plan.placer.placed().len();
+        if let Some((places, _)) = &self.tenants {
+            let placed = places.placer.placed().len();
             ui.print(&format!(
                 "\nlinks, each direction: levels and services first, tenants reserve the rest\n{placed} of {}, {}\n",
                 text::count(self.policy.tenants().len(), "tenant"),
-                plan.origin()
+                places.origin()
             ))?;
-            tenants::links::print(plan, ui)?;
+            tenants::links::print(places, ui)?;
             if self.policy.tenant_queues().paths == TenantPaths::Spread {
-                ui.print(&text::wrapped(&tenants::spread_cost(plan), 2))?;
+                ui.print(&text::wrapped(&spread_cost(places), 2))?;
             }
             ui.print(
                 "\nqueues of each port: levels and credits take strict queues, tenants weighted ones, one is shared\n",
             )?;
-            tenants::queues::print(plan, self.numbered(), ui)?;
+            tenants::queues::print(places, self.numbered(), ui)?;
         }
         for note in &self.notes {
             ui.print(&format!("\n{}", note.render(ui.out_is_coloured())))?;

@@ -2,11 +2,12 @@
 
 use crate::error::{CommandError, Exit};
 use crate::output::{Style, Table, Ui};
-use crate::tenants::routes::{self, TenantRoute};
-use crate::tenants::{Order, Plan, admit, links};
-use crate::{input, text};
+use crate::{input, tenants, text};
 use serde_json::{Value, json};
 use std::path::Path;
+use weir_answers::Places;
+use weir_answers::tenants::routes::{self, TenantRoute};
+use weir_answers::tenants::{Order, admit, links};
 use weir_placement::{CableId, Fit, Hose, Placer, Shortage, Strategy, SurveyLayer, TenantPlace, file};
 use weir_policy::{Policy, Tenant};
 use weir_report::json;
@@ -20,7 +21,7 @@ struct Case<'a> {
     policy: &'a Policy,
     tenant: &'a Tenant,
     /// The network of all other tenants.
-    plan: Plan,
+    places: Places,
     placed: Option<TenantPlace>,
     rejected: Option<String>,
     /// The most free slots of a machine.
@@ -40,21 +41,21 @@ pub(super) fn run(
     as_json: bool,
     ui: &mut Ui,
 ) -> Result<Exit, CommandError> {
-    let mut plan = Plan::new(policy, Strategy::default());
+    let mut places = Places::new(policy, Strategy::default());
     if let Some(path) = placed {
-        input::print_notes(&plan.adopt(path, policy)?, ui)?;
+        input::print_notes(&places.adopt(path, policy)?, ui)?;
     }
-    plan.arrive_watched(policy, Order::default(), None, ui);
-    let routes = routes::of(&plan, policy).into_iter().filter(|route| route.tenant == tenant.name).collect();
-    let rejected = plan.rejected.iter().find(|own| own.name == tenant.name).map(|own| own.reason());
-    let placed = plan.placer.depart(&tenant.name);
+    tenants::watched(None, ui, |on_arrival| places.arrive(policy, Order::default(), on_arrival));
+    let routes = routes::of(&places, policy).into_iter().filter(|route| route.tenant == tenant.name).collect();
+    let rejected = places.rejected.iter().find(|own| own.name == tenant.name).map(|own| own.reason());
+    let placed = places.placer.depart(&tenant.name);
     let machines = 0..policy.network().machines().len() as u32;
-    let free = machines.map(|at| plan.placer.ledger().free(weir_units::MachineId(at)));
+    let free = machines.map(|at| places.placer.ledger().free(weir_units::MachineId(at)));
     let most_free = free.max().unwrap_or(0);
     let hose = file::hose(tenant);
-    let survey = if most_free < tenant.vms() { plan.placer.survey(&hose) } else { Vec::new() };
-    let other = placed.as_ref().and_then(|placed| other_place(&mut plan.placer, &tenant.name, &hose, placed));
-    let case = Case { policy, tenant, plan, placed, rejected, most_free, survey, other, routes };
+    let survey = if most_free < tenant.vms() { places.placer.survey(&hose) } else { Vec::new() };
+    let other = placed.as_ref().and_then(|placed| other_place(&mut places.placer, &tenant.name, &hose, placed));
+    let case = Case { policy, tenant, places, placed, rejected, most_free, survey, other, routes };
     if as_json {
         json::write(ui.out(), &case.to_json())?;
     } else {
@@ -103,7 +104,7 @@ impl Case<'_> {
             groups.join(", "),
             text::rate(tenant.bandwidth()),
             packets,
-            self.plan.origin(),
+            self.places.origin(),
         ))?;
         self.print_place(ui)?;
         if let Some(placed) = &self.placed {
@@ -111,7 +112,7 @@ impl Case<'_> {
         }
         if !self.routes.is_empty() {
             ui.print(&format!("\n{}\n", ui.on_out(Style::Strong, "3. Routes that keep its packets on these links")))?;
-            routes::print(&self.routes, ui)?;
+            tenants::routes::print(&self.routes, ui)?;
         }
         Ok(())
     }
@@ -132,9 +133,9 @@ impl Case<'_> {
             Table::new(&["cheapest trees", ">reserved on all links (c_b)", ">most tenants of a link (c_q)"]);
         for fit in layer.feasible.iter().take(TREES) {
             table.row([
-                fit.root.name(&self.plan.graph).to_owned(),
+                fit.root.name(&self.places.graph).to_owned(),
                 bits(fit.bandwidth()),
-                fit.tenants(self.plan.placer.ledger()).to_string(),
+                fit.tenants(self.places.placer.ledger()).to_string(),
             ]);
         }
         Ok(ui.print_table(&table, 3)?)
@@ -143,13 +144,13 @@ impl Case<'_> {
     /// A place in words: `spine0, with h1 (1), h2 (4) and h3 (1)`.
     fn place(&self, fit: &Fit) -> String {
         let machine = |part: &weir_placement::Part| {
-            let name = &self.plan.graph.hosts[part.machine.index()].name;
+            let name = &self.places.graph.hosts[part.machine.index()].name;
             format!("{name} ({})", part.vms.iter().sum::<u32>())
         };
         let machines: Vec<String> = fit.parts.iter().map(machine).collect();
         match machines.len() {
             1 => format!("{}, on one machine", machines[0]),
-            _ => format!("below {}, on {}", fit.root.name(&self.plan.graph), text::list(&machines, 8)),
+            _ => format!("below {}, on {}", fit.root.name(&self.places.graph), text::list(&machines, 8)),
         }
     }
 
@@ -159,7 +160,7 @@ impl Case<'_> {
         let whole = self.placed.as_ref().filter(|_| self.rejected.is_none());
         if let Some(placed) = whole.filter(|placed| placed.fit.parts.len() == 1) {
             let machine = placed.fit.parts[0].machine;
-            let slots = text::count(self.plan.placer.ledger().free(machine) as usize, "slot");
+            let slots = text::count(self.places.placer.ledger().free(machine) as usize, "slot");
             return vec![format!(
                 "The machine has {slots} beside other tenants, so room for all {vms}, and nothing crosses a link."
             )];
@@ -204,7 +205,7 @@ impl Case<'_> {
     }
 
     fn lack(&self, shortage: Shortage) -> String {
-        shortage.text(|cable| links::name(&self.plan, cable))
+        shortage.text(|cable| links::name(&self.places, cable))
     }
 
     /// The reservations of a place.
@@ -231,18 +232,19 @@ impl Case<'_> {
         ]);
         let dedicated = self.policy.queue_budget().tenants;
         for (cable, own) in &placed.fit.reservations {
-            let (ledger, room) = (self.plan.placer.ledger(), self.plan.rooms[cable.index()]);
+            let (ledger, room) = (self.places.placer.ledger(), self.places.rooms[cable.index()]);
             let others = ledger.reserved(*cable);
             let larger = placed.hose.bandwidth().saturating_sub(*own);
             let left = room.tenants.saturating_sub(others).saturating_sub(*own);
-            let mut row = vec![links::name(&self.plan, *cable)];
+            let mut row = vec![links::name(&self.places, *cable)];
             row.push(format!("{} and {}", text::rate(*own), text::rate(larger)));
             row.extend([*own, others, room.services, room.levels, room.rate, left].map(text::rate));
             row.extend([(ledger.tenants(*cable) + 1).to_string(), dedicated.to_string()]);
             table.row(row);
         }
         ui.print_table(&table, 3)?;
-        let most = placed.fit.reservations.iter().map(|(cable, _)| self.plan.placer.ledger().tenants(*cable) + 1).max();
+        let most =
+            placed.fit.reservations.iter().map(|(cable, _)| self.places.placer.ledger().tenants(*cable) + 1).max();
         let most = most.unwrap_or(0) as usize;
         let queues = if most <= dedicated {
             format!("Every port has a queue for each of its tenants (at most {most} of {dedicated} queues).")
@@ -258,7 +260,7 @@ impl Case<'_> {
     }
 
     fn to_json(&self) -> Value {
-        let (tenant, graph) = (self.tenant, &self.plan.graph);
+        let (tenant, graph) = (self.tenant, &self.places.graph);
         let fit = self.placed.as_ref().map(|placed| &placed.fit);
         let machines = |fit: &Fit| {
             let part = |part: &weir_placement::Part| {
@@ -272,7 +274,7 @@ impl Case<'_> {
                 json!({
                     "tree": fit.root.name(graph),
                     "cb_bps": u64::try_from(fit.bandwidth()).unwrap_or(u64::MAX),
-                    "cq": fit.tenants(self.plan.placer.ledger()),
+                    "cq": fit.tenants(self.places.placer.ledger()),
                 })
             };
             json!({
@@ -284,9 +286,9 @@ impl Case<'_> {
             })
         };
         let link = |(cable, own): &(CableId, Bandwidth)| {
-            let (ledger, room) = (self.plan.placer.ledger(), self.plan.rooms[cable.index()]);
+            let (ledger, room) = (self.places.placer.ledger(), self.places.rooms[cable.index()]);
             json!({
-                "link": links::name(&self.plan, *cable),
+                "link": links::name(&self.places, *cable),
                 "reserved_bps": own.bps(),
                 "larger_side_bps": tenant.bandwidth().saturating_sub(*own).bps(),
                 "other_tenants_bps": ledger.reserved(*cable).bps(),
@@ -301,7 +303,7 @@ impl Case<'_> {
             "vms": tenant.vms(),
             "bandwidth_bps": tenant.bandwidth().bps(),
             "packets": routes::packets(self.policy, tenant),
-            "places": self.plan.file_name(),
+            "places": self.places.file_name(),
             "tree": fit.map(|fit| fit.root.name(graph)),
             "machines": fit.map(machines),
             "search_from_now": self.other.as_ref().map(|fit| json!({

@@ -7,9 +7,9 @@ use crate::error::{CommandError, Exit};
 use crate::interrupt::Interrupt;
 use crate::output::{Table, Ui};
 use crate::progress::Watch;
-use crate::tenants::Plan;
 use crate::text;
 use serde_json::{Value, json};
+use weir_answers::Places;
 use weir_placement::{CableId, arrivals, file};
 use weir_policy::Policy;
 use weir_report::json;
@@ -37,7 +37,7 @@ pub(super) fn run(policy: &Policy, as_json: bool, interrupt: &Interrupt, ui: &mu
     let hoses: Vec<_> = policy.tenants().iter().map(file::hose).collect();
     let order = arrivals(&hoses);
     for (at, (name, strategy)) in STRATEGIES.into_iter().enumerate() {
-        let mut plan = Plan::new(policy, strategy);
+        let mut places = Places::new(policy, strategy);
         let began = watch.elapsed();
         let mut outcome = Outcome::new(name);
         for (count, &index) in order.iter().enumerate() {
@@ -49,9 +49,9 @@ pub(super) fn run(policy: &Policy, as_json: bool, interrupt: &Interrupt, ui: &mu
             let done = (at as f64 + count as f64 / policy.tenants().len() as f64) / STRATEGIES.len() as f64;
             watch.show(done, ui, |_| format!("{name}: placed {} tenants", text::whole(count as u64)));
             // The most tenants of its links with itself, as at its arrival.
-            let Ok(placed) = plan.placer.arrive(&tenant.name, hoses[index].clone()) else { continue };
+            let Ok(placed) = places.placer.arrive(&tenant.name, hoses[index].clone()) else { continue };
             let fit = placed.fit.clone();
-            let ledger = plan.placer.ledger();
+            let ledger = places.placer.ledger();
             outcome.accepted += 1;
             outcome.vms += u64::from(tenant.vms());
             outcome.paid = Bandwidth::from_bps(outcome.paid.bps() + tenant.bandwidth().bps());
@@ -60,7 +60,7 @@ pub(super) fn run(policy: &Policy, as_json: bool, interrupt: &Interrupt, ui: &mu
             outcome.tenants += of_links.max().unwrap_or(0);
         }
         outcome.seconds = watch.elapsed() - began;
-        let (fabric, ledger) = (plan.placer.fabric(), plan.placer.ledger());
+        let (fabric, ledger) = (places.placer.fabric(), places.placer.ledger());
         outcome.most = (0..fabric.cables() as u32).map(|at| ledger.tenants(CableId(at))).max().unwrap_or(0);
         outcome.reserved = ledger.reserved_of_all();
         outcomes.push(outcome);

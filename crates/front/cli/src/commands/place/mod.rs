@@ -10,11 +10,12 @@ use crate::input;
 use crate::interrupt::Interrupt;
 use crate::output::Ui;
 use crate::report_files::ReportArgs;
-use crate::tenants::{Order, Plan, admit};
 use crate::text;
 use std::fs::{File, TryLockError};
 use std::path::{Path, PathBuf};
 use tenants::Placement;
+use weir_answers::Places;
+use weir_answers::tenants::{Order, admit};
 use weir_placement::{Strategy, Weighing};
 use weir_report::json;
 
@@ -129,17 +130,17 @@ pub(crate) fn run(args: &Args, ui: &mut Ui) -> Result<Exit, CommandError> {
     let report = args.report.prepare()?;
     // Until the file is written: another run that had read it too would undo this one.
     let _lock = args.placed.as_deref().map(lock).transpose()?;
-    let mut plan = Plan::new(&policy, args.strategy);
+    let mut places = Places::new(&policy, args.strategy);
     if let Some(path) = args.placed.as_deref().filter(|path| path.exists() && !args.rebalance) {
-        input::print_notes(&plan.adopt(path, &policy)?, ui)?;
+        input::print_notes(&places.adopt(path, &policy)?, ui)?;
     }
-    plan.arrive_watched(&policy, args.order, Some(&interrupt), ui);
-    let untried = plan.untried;
+    crate::tenants::watched(Some(&interrupt), ui, |on_arrival| places.arrive(&policy, args.order, on_arrival));
+    let untried = places.untried;
     if untried > 0 && args.rebalance {
         let cause = "interrupted: no tenant was moved";
         return Err(CommandError::interrupted(cause).hint("a placement anew is kept only whole"));
     }
-    let placement = Placement::of(&policy, plan);
+    let placement = Placement::of(&policy, places);
     if let Some(path) = &args.placed {
         write(path, &placement)?;
     }
@@ -160,7 +161,7 @@ pub(crate) fn run(args: &Args, ui: &mut Ui) -> Result<Exit, CommandError> {
             None => error,
         });
     }
-    Ok(if placement.plan.rejected.is_empty() { Exit::Done } else { Exit::Failed })
+    Ok(if placement.places.rejected.is_empty() { Exit::Done } else { Exit::Failed })
 }
 
 impl Args {

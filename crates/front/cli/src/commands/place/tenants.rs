@@ -1,9 +1,9 @@
 //! The result of `weir place`: each tenant's place, or its shortage.
 
-use crate::tenants::Plan;
-use crate::tenants::routes::{self, TenantRoute};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
+use weir_answers::Places;
+use weir_answers::tenants::routes::{self, TenantRoute};
 use weir_binding::{Sites, Values};
 use weir_placement::{Shortage, TenantPlace};
 use weir_policy::{Policy, Tenant};
@@ -29,24 +29,24 @@ pub(super) struct PlacedTenant {
 pub(super) struct Placement {
     pub(super) placed: Vec<PlacedTenant>,
     pub(super) routes: Vec<TenantRoute>,
-    pub(super) plan: Plan,
+    pub(super) places: Places,
 }
 
 impl Placement {
-    /// The result of a plan.
-    pub(super) fn of(policy: &Policy, plan: Plan) -> Self {
-        let values = values(policy, &plan);
+    /// The result of a places.
+    pub(super) fn of(policy: &Policy, places: Places) -> Self {
+        let values = values(policy, &places);
         let tenants = (0..).map(TenantId).zip(policy.tenants());
         let placed = tenants.filter_map(|(id, tenant)| {
-            let placed = plan.placer.placed().get(&tenant.name)?;
-            Some(PlacedTenant::new(tenant, placed, values.get(id), &plan))
+            let placed = places.placer.placed().get(&tenant.name)?;
+            Some(PlacedTenant::new(tenant, placed, values.get(id), &places))
         });
-        Self { placed: placed.collect(), routes: routes::of(&plan, policy), plan }
+        Self { placed: placed.collect(), routes: routes::of(&places, policy), places }
     }
 
     /// Tenants all of whose virtual machines have a place.
     pub(super) fn whole(&self) -> usize {
-        self.placed.len() - self.plan.rejected.iter().filter(|rejected| rejected.kept > 0).count()
+        self.placed.len() - self.places.rejected.iter().filter(|rejected| rejected.kept > 0).count()
     }
 
     /// The file's content.
@@ -65,7 +65,7 @@ impl Placement {
             }
             value
         });
-        let rejected = self.plan.rejected.iter().map(|tenant| {
+        let rejected = self.places.rejected.iter().map(|tenant| {
             let mut value = match tenant.shortage {
                 Shortage::Slots { missing } => json!({ "reason": "slots", "missing": missing }),
                 Shortage::Bandwidth { missing, left, .. } => {
@@ -86,9 +86,9 @@ impl Placement {
 }
 
 impl PlacedTenant {
-    fn new(tenant: &Tenant, placed: &TenantPlace, dscp: Option<u8>, plan: &Plan) -> Self {
-        let (graph, placer) = (&plan.graph, &plan.placer);
-        let kept = plan.kept.get(&tenant.name).map_or(&[][..], |entry| &entry.vms);
+    fn new(tenant: &Tenant, placed: &TenantPlace, dscp: Option<u8>, places: &Places) -> Self {
+        let (graph, placer) = (&places.graph, &places.placer);
+        let kept = places.kept.get(&tenant.name).map_or(&[][..], |entry| &entry.vms);
         let mut vms = Vec::new();
         for group in 0..tenant.groups.len() {
             let machines = machines(placed, group, kept.get(group).map_or(&[][..], Vec::as_slice));
@@ -130,15 +130,15 @@ fn machines(placed: &TenantPlace, group: usize, kept: &[(u32, MachineId)]) -> BT
 
 /// The DSCP values of tenants that use links, as if all of them had queues. A tenant keeps the value of the file that
 /// the placement continues.
-fn values(policy: &Policy, plan: &Plan) -> Values {
-    let placer = &plan.placer;
-    let places = policy.tenants().iter().map(|tenant| placer.placed().get(&tenant.name));
-    let sites = Sites::of_placement(places, placer.fabric(), &plan.graph, 1, &[]);
+fn values(policy: &Policy, places: &Places) -> Values {
+    let placer = &places.placer;
+    let fits = policy.tenants().iter().map(|tenant| placer.placed().get(&tenant.name));
+    let sites = Sites::of_placement(fits, placer.fabric(), &places.graph, 1, &[]);
     let pool = policy.tenant_dscps();
     let mut values = Values::new(policy.network().map());
     let on_links = || sites.all().filter(|(_, site)| !site.ports.is_empty()).map(|(tenant, _)| tenant);
     for tenant in on_links() {
-        let kept = plan.kept.get(&policy.tenants()[tenant.index()].name).and_then(|entry| entry.dscp);
+        let kept = places.kept.get(&policy.tenants()[tenant.index()].name).and_then(|entry| entry.dscp);
         if let Some(value) = kept.filter(|value| pool.contains(value)) {
             values.take(&sites, tenant, &[value]);
         }
