@@ -11,6 +11,7 @@
 //!
 //! | question | function | answer |
 //! |---|---|---|
+//! | is the policy valid, and what does it guarantee? | [`check()`](check::check) | [`Check`](check::Check) |
 //! | what is every service's share? | [`allocate()`](allocate::allocate) | [`Allocated`](allocate::Allocated) |
 //! | which capacity or cap keeps the latency targets? | [`plan()`](plan::plan) | [`Plan`](plan::Plan) |
 //!
@@ -31,6 +32,7 @@
 //! ```
 
 pub mod allocate;
+pub mod check;
 pub mod credits;
 mod error;
 pub mod levels;
@@ -41,6 +43,7 @@ pub mod tenants;
 pub mod text;
 
 pub use allocate::allocate;
+pub use check::check;
 pub use error::{AnswerError, Cause, Location};
 pub use plan::plan;
 pub use policy::ReadPolicy;
