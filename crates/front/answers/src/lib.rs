@@ -13,6 +13,8 @@
 //! |---|---|---|
 //! | is the policy valid, and what does it guarantee? | [`check()`](check::check) | [`Check`](check::Check) |
 //! | what is every service's share? | [`allocate()`](allocate::allocate) | [`Allocated`](allocate::Allocated) |
+//! | why does a service have its share? | [`explain()`](explain::explain) | [`Explained`](explain::Explained) |
+//! | why does a tenant have its place? | [`explain_tenant()`] | [`ExplainedTenant`](explain::tenant::ExplainedTenant) |
 //! | which capacity or cap keeps the latency targets? | [`plan()`](plan::plan) | [`Plan`](plan::Plan) |
 //!
 //! Worked example: two services of equal weight share an interface of 10 Gb/s.
@@ -35,6 +37,7 @@ pub mod allocate;
 pub mod check;
 pub mod credits;
 mod error;
+pub mod explain;
 pub mod levels;
 pub mod mechanisms;
 pub mod plan;
@@ -45,6 +48,8 @@ pub mod text;
 pub use allocate::allocate;
 pub use check::check;
 pub use error::{AnswerError, Cause, Location};
+pub use explain::explain;
+pub use explain::tenant::explain as explain_tenant;
 pub use plan::plan;
 pub use policy::ReadPolicy;
 pub use tenants::Places;

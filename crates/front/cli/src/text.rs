@@ -1,6 +1,6 @@
 //! Rates and lists for people; the layout of texts.
 
-pub(crate) use weir_answers::text::{bps, count, list, rate, size, time, whole};
+pub(crate) use weir_answers::text::{count, list, rate, size, time, whole};
 pub(crate) use weir_runs::text::shell_word;
 
 /// A rounded time for people: `20 s`, `10 min`, `2 h`, `12 days`.
