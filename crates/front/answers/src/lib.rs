@@ -3,11 +3,11 @@
 //! Problem: a script in another language needs what `weir check`, `allocate`, `explain`, `plan` and `place` print, not
 //! their text. Approach: this crate computes, and its callers read arguments and show results. Data flows in one
 //! direction: [`ReadPolicy`] reads a policy and computes the bounds of its latency levels. A question takes the policy
-//! and its own input (demands, [`Places`] of tenants), and returns a structure. The structure has the values that tables and pages
-//! show, and `to_json`, which is the output of `--json`. Remarks are [`Diagnostic`](weir_document::Diagnostic)s, and
-//! failures [`AnswerError`]s: both keep position, cause and hint apart. Long work calls its caller now and then, and
-//! ends when the caller returns `Break`; there is no terminal, signal handler or exit code here. Files are read, never
-//! written.
+//! and its own input (demands, [`Places`] of tenants, a [`PlannedNetwork`](plan::PlannedNetwork), a
+//! [`TraceInput`](plan::TraceInput)), and returns a structure. The structure has the values that tables and pages show,
+//! and `to_json`, which is the output of `--json`. Remarks are [`Diagnostic`](weir_document::Diagnostic)s, and failures
+//! [`AnswerError`]s: both keep position, cause and hint apart. Long work calls its caller now and then, and ends when
+//! the caller returns `Break`; there is no terminal, signal handler or exit code here. Files are read, never written.
 //!
 //! | question | function | answer |
 //! |---|---|---|
@@ -16,6 +16,7 @@
 //! | why does a service have its share? | [`explain()`](explain::explain) | [`Explained`](explain::Explained) |
 //! | why does a tenant have its place? | [`explain_tenant()`] | [`ExplainedTenant`](explain::tenant::ExplainedTenant) |
 //! | which capacity or cap keeps the latency targets? | [`plan()`](plan::plan) | [`Plan`](plan::Plan) |
+//! | where do the tenants' virtual machines go? | [`place()`](place::place) | [`Placement`](place::Placement) |
 //!
 //! Worked example: two services of equal weight share an interface of 10 Gb/s.
 //!
@@ -40,6 +41,7 @@ mod error;
 pub mod explain;
 pub mod levels;
 pub mod mechanisms;
+pub mod place;
 pub mod plan;
 mod policy;
 pub mod tenants;
@@ -50,6 +52,7 @@ pub use check::check;
 pub use error::{AnswerError, Cause, Location};
 pub use explain::explain;
 pub use explain::tenant::explain as explain_tenant;
+pub use place::place;
 pub use plan::plan;
 pub use policy::ReadPolicy;
 pub use tenants::Places;

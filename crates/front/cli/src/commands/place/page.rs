@@ -1,7 +1,6 @@
 //! The report of `weir place`: the load of links, the tenants of ports, and maps of the fullest racks.
 
 use super::percent;
-use super::tenants::Placement;
 use crate::error::CommandError;
 use crate::report_files::ReportFiles;
 use crate::text;
@@ -9,6 +8,7 @@ use std::cmp::Reverse;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use weir_answers::Places;
+use weir_answers::place::Placement;
 use weir_answers::tenants::links::{kind_name, name};
 use weir_answers::tenants::{routes, spread_cost};
 use weir_placement::{CableId, CableKind};

@@ -1,12 +1,12 @@
 //! The tables of `weir place`.
 
 use super::percent;
-use super::tenants::Placement;
 use crate::error::CommandError;
 use crate::output::{Style, Table, Ui};
 use crate::tenants;
 use crate::text;
 use std::collections::BTreeMap;
+use weir_answers::place::Placement;
 use weir_answers::tenants::spread_cost;
 use weir_network::Graph;
 use weir_placement::{CableId, Placer, Shortage};
