@@ -111,7 +111,7 @@ impl<'a> Explained<'a> {
         format!("{machine}/{}", self.policy.services().get(self.service).path())
     }
 
-    /// What decided the share, in words.
+    /// The constraint that decided the share, in words.
     pub fn decided_by(&self) -> String {
         self.explanation.decided_by.display(self.policy).to_string()
     }

@@ -22,7 +22,7 @@ use weir_policy::{LatencyTarget, Policy};
 use weir_shaping::ShaperConfig;
 use weir_units::{Bandwidth, Bytes, ContentionPoint, Duration, Load, Quantile, ServiceId};
 
-/// What a plan is for, and by which method.
+/// The subject of a plan, and its method.
 #[derive(Debug, Clone)]
 pub struct PlanOptions {
     /// Only these points; all if empty.
