@@ -5,6 +5,7 @@ use std::sync::Arc;
 use weir_document::{Diagnostic, Diagnostics, Source};
 use weir_latency::levels::{Admitted, admit};
 use weir_policy::Policy;
+use weir_runs::shaper_remarks;
 
 /// A valid policy whose latency levels hold.
 pub struct ReadPolicy {
@@ -36,6 +37,13 @@ impl ReadPolicy {
     fn bounded((policy, notes): (Policy, Vec<Diagnostic>)) -> Result<Self, Diagnostics> {
         let admitted = admit(&policy)?;
         Ok(Self { policy, notes, admitted })
+    }
+
+    /// Adds remarks on guarantees that leave machines' shapers no capacity to divide.
+    #[must_use]
+    pub fn with_shaper_remarks(mut self) -> Self {
+        self.notes.extend(shaper_remarks::of_policy(&self.policy));
+        self
     }
 
     /// The policy with numbered levels.

@@ -20,7 +20,6 @@ use weir_document::{Diagnostic, Diagnostics};
 use weir_latency::levels::Admitted;
 use weir_placement::Strategy;
 use weir_policy::{Policy, TenantPaths};
-use weir_runs::shaper_remarks;
 
 /// The circumstances for which a policy is checked.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -71,10 +70,9 @@ pub fn check(
     on_arrival: OnArrival<'_>,
 ) -> Result<Check, AnswerError> {
     let ReadPolicy { policy, mut notes, admitted } = match read {
-        Ok(read) => read,
+        Ok(read) => read.with_shaper_remarks(),
         Err(refused) => return Ok(Check::Refused(refused)),
     };
-    notes.extend(shaper_remarks::of_policy(&policy));
     if let Some(obstacle) = enforceable::obstacle(&policy, options.interface.as_deref()) {
         if !options.for_planning {
             return Ok(Check::Refused(obstacle.error(&policy)));

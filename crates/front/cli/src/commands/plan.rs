@@ -17,7 +17,7 @@ use weir_latency::levels::Admitted;
 use weir_latency::plan::queue;
 use weir_policy::Policy;
 use weir_report::{Page, json};
-use weir_runs::{memory, shaper_remarks};
+use weir_runs::memory;
 use weir_scenario::ReadOptions;
 use weir_units::{Bandwidth, ContentionPoint, Duration, Load};
 
@@ -225,8 +225,7 @@ fn read(args: &Args, ui: &mut Ui) -> Result<(Option<PolicyFile>, Policy, Option<
     } else {
         (None, input::admitted_policy(&args.policy)??)
     };
-    let ReadPolicy { policy, mut notes, admitted } = read;
-    notes.extend(shaper_remarks::of_policy(&policy));
+    let ReadPolicy { policy, notes, admitted } = read.with_shaper_remarks();
     input::print_notes(&notes, ui)?;
     Ok((file, policy, admitted))
 }
