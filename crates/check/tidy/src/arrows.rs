@@ -2,7 +2,7 @@
 //!
 //! Problem: one dependency in the wrong direction ties the simulator to Linux, or makes a plan of shares need a C
 //! compiler, and nothing fails. Approach: the folders below `crates/` are layers, and [`LAYERS`] states the layers that
-//! each may use. Finer rules are in [`RULES`], [`APART`] and [`WITHOUT_C`]. `[dependencies]` and
+//! each may use. Finer rules are in [`RULES`], [`APART`], [`WITHOUT_C`] and [`TERMINAL`]. `[dependencies]` and
 //! `[build-dependencies]` count: a test may use anything.
 //!
 //! Worked example: `weir-linux` in the manifest of `crates/simulate/sim` is refused: `simulate` may not use `host`.
@@ -28,6 +28,9 @@ const RULES: &[(&str, &str, &[&str])] = &[
     ("host", "simulate", &["lab"]),
     // Workloads, transports and results are data for any backend.
     ("simulate", "packet", &["sim"]),
+    // Runs and answers need neither Linux nor a daemon, so that programs without a command line can use them.
+    ("front", "host", &["cli"]),
+    ("front", "serve", &["cli"]),
 ];
 
 /// Layers whose crates must not reach a crate: the backends must not use each other.
@@ -36,6 +39,9 @@ const APART: &[(&str, &str)] = &[("host", "sim")];
 /// Layers and crates that compile no C, not even through others.
 const WITHOUT_C: &[&str] =
     &["model", "decide", "serve", "transport", "workload", "scenario", "results", "report", "experiment"];
+
+/// Libraries of others for arguments, terminals and signals, and the only crate that may use them.
+const TERMINAL: (&[&str], &str) = (&["clap", "indicatif", "ratatui", "signal-hook"], "cli");
 
 /// The crate that compiles the per-packet code.
 const C: &str = "datapath";
@@ -47,6 +53,8 @@ struct Crate {
     /// Its manifest's path, and the crates that it uses, with the lines that name them.
     path: String,
     uses: Vec<(usize, String)>,
+    /// The libraries of [`TERMINAL`] among its dependencies.
+    terminal: Vec<(usize, String)>,
 }
 
 /// The crates of the tree, from their manifests; `found` gets the manifests that this cannot read.
@@ -58,7 +66,7 @@ fn crates(files: &[File], found: &mut Vec<String>) -> Vec<Crate> {
             found.push(format!("{}:1: not a crate in the folder of a layer", file.path));
             return None;
         };
-        let (mut uses, mut counts) = (Vec::new(), false);
+        let (mut uses, mut terminal, mut counts) = (Vec::new(), Vec::new(), false);
         for (number, line) in (1..).zip(file.text.lines()) {
             if line.starts_with('[') {
                 counts = line == "[dependencies]" || line == "[build-dependencies]";
@@ -66,13 +74,14 @@ fn crates(files: &[File], found: &mut Vec<String>) -> Vec<Crate> {
                     found.push(format!("{}:{number}: write `{line}` as a table of all dependencies", file.path));
                 }
             }
-            let used = line.strip_prefix("weir-").filter(|_| counts);
-            let end = used.and_then(|used| used.find(['.', ' ', '=']));
-            if let (Some(used), Some(end)) = (used, end) {
-                uses.push((number, used[..end].to_owned()));
+            let Some(name) = line.find(['.', ' ', '=']).map(|end| &line[..end]).filter(|_| counts) else { continue };
+            if let Some(used) = name.strip_prefix("weir-") {
+                uses.push((number, used.to_owned()));
+            } else if TERMINAL.0.contains(&name) {
+                terminal.push((number, name.to_owned()));
             }
         }
-        Some(Crate { layer: layer.to_owned(), name: name.to_owned(), path: file.path.clone(), uses })
+        Some(Crate { layer: layer.to_owned(), name: name.to_owned(), path: file.path.clone(), uses, terminal })
     };
     files.iter().filter(is_manifest).filter_map(of).collect()
 }
@@ -110,6 +119,9 @@ pub fn check(files: &[File]) -> Vec<String> {
             {
                 found.push(format!("{}:{line}: of `{from}` only {only:?} may use `{to}`", one.path));
             }
+        }
+        for (line, library) in one.terminal.iter().filter(|_| one.name != TERMINAL.1) {
+            found.push(format!("{}:{line}: only {} may use {library}", one.path, TERMINAL.1));
         }
         let mut uses = Vec::new();
         reached(&one.name, &of, &mut uses);
@@ -156,6 +168,22 @@ mod tests {
             "crates/host/lab/Cargo.toml:1: lab must not reach sim",
             "crates/simulate/results/Cargo.toml:3: no folder of a layer has gone",
             "crates/odd/other/Cargo.toml:1: `odd` is no layer",
+        ];
+        assert_eq!(check(&files), expected);
+    }
+
+    #[test]
+    fn libraries_of_the_front_use_no_daemon_and_no_terminal() {
+        let mut answers = manifest("front/answers", &["alloc", "linux", "status"]);
+        answers.text = answers.text.replace("thiserror = \"2\"", "clap.workspace = true\nclap-less = \"1\"");
+        let mut cli = manifest("front/cli", &["answers", "linux", "status"]);
+        cli.text = cli.text.replace("thiserror = \"2\"", "signal-hook = { version = \"0.4\" }");
+        let others = ["decide/alloc", "host/linux", "serve/status"].map(|path| manifest(path, &[]));
+        let files: Vec<File> = [answers, cli].into_iter().chain(others).collect();
+        let expected = [
+            "crates/front/answers/Cargo.toml:5: of `front` only [\"cli\"] may use `host`",
+            "crates/front/answers/Cargo.toml:6: of `front` only [\"cli\"] may use `serve`",
+            "crates/front/answers/Cargo.toml:2: only cli may use clap",
         ];
         assert_eq!(check(&files), expected);
     }

@@ -7,6 +7,7 @@ use crate::output::{Style, Ui};
 use std::fmt::Display;
 use std::io;
 use std::path::Path;
+use weir_answers::AnswerError;
 use weir_document::Diagnostics;
 use weir_results::FileError;
 use weir_runs::experiments::ExperimentsError;
@@ -142,6 +143,20 @@ impl CommandError {
 impl From<Diagnostics> for CommandError {
     fn from(diagnostics: Diagnostics) -> Self {
         Self { cause: Cause::Document(diagnostics), hints: Vec::new() }
+    }
+}
+
+/// From a question about a policy.
+impl From<AnswerError> for CommandError {
+    fn from(error: AnswerError) -> Self {
+        let (cause, hints) = error.into_parts();
+        let text = cause.to_string();
+        let made = match cause {
+            weir_answers::Cause::Document(diagnostics) => diagnostics.into(),
+            weir_answers::Cause::Refused { .. } => Self::refused(text),
+            weir_answers::Cause::Stopped => Self::interrupted(text),
+        };
+        hints.into_iter().fold(made, Self::hint)
     }
 }
 

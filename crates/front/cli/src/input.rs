@@ -5,8 +5,8 @@ use crate::output::Ui;
 use std::io::Read;
 use std::path::Path;
 use std::sync::Arc;
+use weir_answers::ReadPolicy;
 use weir_document::{Diagnostic, Diagnostics, Source};
-use weir_latency::levels::{Admitted, admit};
 use weir_policy::{Demands, Policy, language};
 use weir_scenario::{Disk, Outcome, ReadOptions, Scenario};
 
@@ -22,36 +22,25 @@ pub(crate) fn source(path: &Path, limit: u64) -> Result<Arc<Source>, CommandErro
 }
 
 /// A policy with its notes, or its errors.
-pub(crate) type ReadPolicy = Result<(Policy, Vec<Diagnostic>), Diagnostics>;
+pub(crate) type NotedPolicy = Result<(Policy, Vec<Diagnostic>), Diagnostics>;
 
 /// Reads a policy without reporting on it; its latency levels hold, and have numbers. The outer error is a failure of
 /// standard input.
-pub(crate) fn policy(path: &Path) -> Result<ReadPolicy, CommandError> {
-    let read = admitted_policy(path)?;
-    Ok(read.map(|(policy, notes, admitted)| (admitted.map_or(policy, |admitted| admitted.policy), notes)))
+pub(crate) fn policy(path: &Path) -> Result<NotedPolicy, CommandError> {
+    Ok(admitted_policy(path)?.map(ReadPolicy::into_numbered))
 }
 
 /// The same of a text that is read already.
-pub(crate) fn policy_of(source: &Arc<Source>) -> ReadPolicy {
-    let (policy, notes, admitted) = Policy::from_source(source).and_then(with_bounds)?;
-    Ok((admitted.map_or(policy, |admitted| admitted.policy), notes))
+pub(crate) fn policy_of(source: &Arc<Source>) -> NotedPolicy {
+    ReadPolicy::from_source(source).map(ReadPolicy::into_numbered)
 }
-
-/// A policy as it is written, with its notes and, if it has latency levels, the admitted policy with their bounds.
-pub(crate) type AdmittedPolicy = Result<(Policy, Vec<Diagnostic>, Option<Admitted>), Diagnostics>;
 
 /// Reads a policy, and computes the bounds of its latency levels.
-pub(crate) fn admitted_policy(path: &Path) -> Result<AdmittedPolicy, CommandError> {
-    let read = match path == Path::new("-") {
-        false => Policy::read(path),
-        true => Policy::from_source(&source(path, language::MAX_FILE)?),
-    };
-    Ok(read.and_then(with_bounds))
-}
-
-fn with_bounds((policy, notes): (Policy, Vec<Diagnostic>)) -> AdmittedPolicy {
-    let admitted = admit(&policy)?;
-    Ok((policy, notes, admitted))
+pub(crate) fn admitted_policy(path: &Path) -> Result<Result<ReadPolicy, Diagnostics>, CommandError> {
+    match path == Path::new("-") {
+        false => Ok(ReadPolicy::read(path)),
+        true => Ok(ReadPolicy::from_source(&source(path, language::MAX_FILE)?)),
+    }
 }
 
 /// A scenario with its notes, or its errors. One from standard input names files relative to the

@@ -1,31 +1,10 @@
-//! The mechanism that serves each service and tenant, beside what it needs of the network.
+//! The table of mechanisms: what serves each service and tenant, beside what it needs of the network.
 
 use crate::output::{Table, Ui};
 use crate::text;
-use serde_json::{Value, json};
 use std::io;
 use weir_policy::{LevelChoice, Mechanism, Need, Policy, Service};
 use weir_units::{Bandwidth, ContentionPoint, Direction, ServiceId};
-
-/// For `--json`.
-pub(crate) fn to_json(policy: &Policy) -> Value {
-    let row = |(id, service): (ServiceId, &Service)| {
-        let mechanism = policy.mechanism(id);
-        let kind = match mechanism {
-            Mechanism::Shares => "shares",
-            Mechanism::Level(_) => "level",
-            Mechanism::Tenant => "tenant-queues",
-            Mechanism::Credits(_) => "credits",
-        };
-        json!({
-            "service": service.path(),
-            "mechanism": kind,
-            "needs": mechanism.need().name(),
-            "offered": policy.offers(mechanism.need()),
-        })
-    };
-    policy.services().leaves().map(row).collect()
-}
 
 /// Prints a row for each service and tenant, if the policy uses more than shares.
 pub(crate) fn print(policy: &Policy, ui: &mut Ui) -> io::Result<()> {

@@ -3,12 +3,11 @@
 use crate::error::{CommandError, Exit};
 use crate::output::{Style, Table, Ui};
 use crate::{input, text};
-use serde_json::{Value, json};
 use std::path::PathBuf;
-use weir_alloc::{Allocation, allocate};
+use weir_alloc::Allocation;
+use weir_answers::allocate::Allocated;
 use weir_policy::Policy;
 use weir_report::json;
-use weir_units::{Bandwidth, Direction, RackId};
 
 /// The options.
 #[derive(Debug, clap::Args)]
@@ -36,32 +35,19 @@ pub(crate) struct Args {
 
 pub(crate) fn run(args: &Args, ui: &mut Ui) -> Result<Exit, CommandError> {
     let (policy, demands) = input::policy_and_demands(&args.policy, &args.demands, ui)?;
-    let shares = allocate(&policy, |machine, service, direction| demands.get(machine, service, direction));
+    let allocated = weir_answers::allocate(&policy, &demands);
     if args.json {
-        let list: Value = shares.allocations.iter().map(|allocation| to_json(&policy, allocation)).collect();
-        json::write(ui.out(), &json!({ "allocations": list }))?;
+        json::write(ui.out(), &allocated.to_json())?;
         return Ok(Exit::Done);
     }
-    if shares.allocations.is_empty() {
+    if allocated.allocations().is_empty() {
         ui.print("no demand is above zero\n")?;
         return Ok(Exit::Done);
     }
-    ui.print_table(&allocations(&policy, &shares.allocations), 0)?;
+    ui.print_table(&allocations(&policy, allocated.allocations()), 0)?;
     ui.print("\n")?;
-    ui.print_table(&totals(&policy, &shares.allocations), 0)?;
+    ui.print_table(&totals(&policy, &allocated), 0)?;
     Ok(Exit::Done)
-}
-
-fn to_json(policy: &Policy, allocation: &Allocation) -> Value {
-    json!({
-        "machine": policy.network().machine(allocation.machine).name(),
-        "service": policy.services().get(allocation.service).path(),
-        "direction": allocation.direction.name(),
-        "demand_bps": text::bps(allocation.demand),
-        "allocation_bps": text::bps(allocation.allocation),
-        "limited": allocation.decided_by.is_limit(),
-        "decided_by": allocation.decided_by.display(policy).to_string(),
-    })
 }
 
 fn allocations(policy: &Policy, allocations: &[Allocation]) -> Table {
@@ -83,28 +69,16 @@ fn allocations(policy: &Policy, allocations: &[Allocation]) -> Table {
 }
 
 /// The sum of each rack's machines, beside its uplink's capacity.
-fn totals(policy: &Policy, allocations: &[Allocation]) -> Table {
-    let network = policy.network();
-    let mut sums = vec![[None::<Bandwidth>; 2]; network.racks().len()];
-    for allocation in allocations {
-        let rack = network.machine(allocation.machine).rack();
-        let sum = &mut sums[rack.index()][usize::from(allocation.direction == Direction::Rx)];
-        *sum = Some(sum.unwrap_or_default() + allocation.allocation);
-    }
+fn totals(policy: &Policy, allocated: &Allocated<'_>) -> Table {
     let mut table = Table::new(&["rack", "dir", ">allocated", ">capacity", ">left"]);
-    for (rack, sums) in (0..).map(RackId).zip(sums) {
-        for (direction, sum) in Direction::ALL.into_iter().zip(sums) {
-            // A rack without demands is left out.
-            let Some(sum) = sum else { continue };
-            let capacity = policy.rack_capacity(rack, direction);
-            table.row([
-                network.rack(rack).name(),
-                direction.name(),
-                &text::rate(sum),
-                &text::rate(capacity),
-                &text::rate(capacity.saturating_sub(sum)),
-            ]);
-        }
+    for total in allocated.totals() {
+        table.row([
+            policy.network().rack(total.rack).name(),
+            total.direction.name(),
+            &text::rate(total.allocated),
+            &text::rate(total.capacity),
+            &text::rate(total.left()),
+        ]);
     }
     table
 }

@@ -1,22 +1,17 @@
 //! `weir check`: whether a policy is valid, its guarantees fit, and agents and forwarders can enforce it.
 
-mod enforceable;
-
 use crate::error::{CommandError, Exit};
 use crate::output::{Style, Table, Ui};
-use crate::tenants::routes::TenantRoute;
-use crate::tenants::{self, Order, Plan, admit, routes};
-use crate::{credits, input, levels, mechanisms, text};
-use serde_json::{Value, json};
-use std::collections::BTreeMap;
+use crate::{credits, input, levels, mechanisms, tenants, text};
 use std::path::PathBuf;
-use weir_document::{Diagnostic, Diagnostics};
-use weir_latency::levels::Admitted;
-use weir_placement::Strategy;
-use weir_policy::{Policy, TenantPaths};
+use weir_answers::check::{Check, CheckOptions, ValidPolicy, guarantees, interface_name};
+use weir_answers::tenants::spread_cost;
+use weir_policy::TenantPaths;
 use weir_report::json;
-use weir_runs::shaper_remarks;
-use weir_units::{Bandwidth, ContentionPoint, Direction};
+use weir_units::ContentionPoint;
+
+/// The output of `--json` for a refused document.
+pub(super) use weir_answers::check::refused_json;
 
 /// The options.
 #[derive(Debug, clap::Args)]
@@ -77,7 +72,7 @@ pub(crate) struct Args {
     #[arg(long, value_name = "FILE")]
     placed: Option<PathBuf>,
     /// Check for an agent on this interface
-    #[arg(long, value_name = "NAME", value_parser = enforceable::interface_name)]
+    #[arg(long, value_name = "NAME", value_parser = interface_name)]
     interface: Option<String>,
     /// Check for `weir plan`, `allocate` and `place` alone: what agents and forwarders refuse is a remark
     #[arg(long)]
@@ -89,185 +84,57 @@ pub(crate) struct Args {
 
 pub(crate) fn run(args: &Args, ui: &mut Ui) -> Result<Exit, CommandError> {
     let read = input::admitted_policy(&args.policy)?;
-    let checked = match read {
-        Ok((policy, notes, levels)) => CheckedPolicy::new(args, policy, notes, levels, ui)?,
-        Err(refused) => Err(refused),
+    let options = CheckOptions {
+        placed: args.placed.clone(),
+        interface: args.interface.clone(),
+        for_planning: args.for_planning,
     };
-    match (checked, args.json) {
-        (Ok(checked), true) => {
-            json::write(ui.out(), &checked.to_json())?;
-            Ok(Exit::Done)
-        }
-        (Ok(checked), false) => {
-            checked.print(args, ui)?;
-            Ok(Exit::Done)
-        }
-        (Err(refused), true) => {
-            json::write(ui.out(), &refused_json(&refused))?;
-            Ok(Exit::Refused)
-        }
-        (Err(refused), false) => Err(refused.into()),
+    let checked = tenants::watched(None, ui, |on_arrival| weir_answers::check(read, &options, on_arrival))?;
+    let exit = if checked.is_valid() { Exit::Done } else { Exit::Refused };
+    if args.json {
+        json::write(ui.out(), &checked.to_json())?;
+        return Ok(exit);
     }
-}
-
-/// A valid policy.
-struct CheckedPolicy {
-    policy: Policy,
-    notes: Vec<Diagnostic>,
-    levels: Option<Admitted>,
-    /// The tenants with their places and routes, if there are any.
-    tenants: Option<(Plan, Vec<TenantRoute>)>,
-}
-
-impl CheckedPolicy {
-    /// Adds remarks, and checks tenants. The outer error is that of a placement's file.
-    fn new(
-        args: &Args,
-        policy: Policy,
-        mut notes: Vec<Diagnostic>,
-        levels: Option<Admitted>,
-        ui: &mut Ui,
-    ) -> Result<Result<Self, Diagnostics>, CommandError> {
-        notes.extend(shaper_remarks::of_policy(&policy));
-        if let Some(obstacle) = enforceable::obstacle(&policy, args.interface.as_deref()) {
-            if !args.for_planning {
-                return Ok(Err(obstacle.error(&policy)));
-            }
-            notes.push(obstacle.note(&policy));
-        }
-        if let Some(name) = &args.interface {
-            notes.extend(enforceable::guest_remark(&policy, name));
-        }
-        if policy.tenants().is_empty() {
-            if args.placed.is_some() {
-                let hint = "leave --placed out";
-                return Err(CommandError::refused("the policy has no tenants that could be placed").hint(hint));
-            }
-            return Ok(Ok(Self { policy, notes, levels, tenants: None }));
-        }
-        // Levels that the planner numbers reserve their part of links too.
-        let numbered = levels.as_ref().map_or(&policy, |admitted| &admitted.policy);
-        if let Err(refused) = admit::network(numbered) {
-            return Ok(Err(refused));
-        }
-        let mut plan = Plan::new(numbered, Strategy::default());
-        if let Some(path) = &args.placed {
-            notes.extend(plan.adopt(path, numbered)?);
-        }
-        plan.arrive_watched(numbered, Order::default(), None, ui);
-        match admit::tenants(numbered, &plan) {
-            Ok(remarks) => notes.extend(remarks),
-            Err(refused) => return Ok(Err(refused)),
-        }
-        let found = routes::of(&plan, numbered);
-        notes.extend(route_remark(numbered, &found));
-        Ok(Ok(Self { policy, notes, levels, tenants: Some((plan, found)) }))
+    match checked {
+        Check::Valid(valid) => print(args, &valid, ui)?,
+        Check::Refused(refused) => return Err(refused.into()),
     }
+    Ok(exit)
+}
 
-    /// The policy with numbered levels.
-    fn numbered(&self) -> &Policy {
-        self.levels.as_ref().map_or(&self.policy, |admitted| &admitted.policy)
+fn print(args: &Args, valid: &ValidPolicy, ui: &mut Ui) -> Result<(), CommandError> {
+    print_policy(args, valid, ui)?;
+    credits::print(valid.numbered(), ui)?;
+    mechanisms::print(valid.numbered(), ui)?;
+    if let Some(checked) = &valid.tenants {
+        let places = &checked.places;
+        let placed = places.placer.placed().len();
+        ui.print(&format!(
+            "\nlinks, each direction: levels and services first, tenants reserve the rest\n{placed} of {}, {}\n",
+            text::count(valid.policy.tenants().len(), "tenant"),
+            places.origin()
+        ))?;
+        tenants::links::print(places, ui)?;
+        if valid.policy.tenant_queues().paths == TenantPaths::Spread {
+            ui.print(&text::wrapped(&spread_cost(places), 2))?;
+        }
+        ui.print(
+            "\nqueues of each port: levels and credits take strict queues, tenants weighted ones, one is shared\n",
+        )?;
+        tenants::queues::print(places, valid.numbered(), ui)?;
     }
-
-    fn to_json(&self) -> Value {
-        let mut value = valid_json(&self.policy, &self.notes);
-        value["mechanisms"] = mechanisms::to_json(self.numbered());
-        if let Some(admitted) = &self.levels {
-            value["levels"] = levels::json::to_json(admitted);
-        }
-        if let Some(credits) = credits::to_json(self.numbered()) {
-            value["credits"] = credits;
-        }
-        if let Some((plan, found)) = &self.tenants {
-            let rejected = plan.rejected.iter().map(|own| json!({ "tenant": own.name, "reason": own.reason() }));
-            value["tenants"] = json!({
-                "places": plan.file_name(),
-                "placed": plan.placer.placed().len(),
-                "rejected": rejected.collect::<Value>(),
-                "paths": tenants::paths_name(&self.policy),
-                "switches_without_routes": routes::switches(found),
-                "links": tenants::links::to_json(plan),
-                "queues": tenants::queues::to_json(plan, self.numbered()),
-            });
-        }
-        value
+    for note in &valid.notes {
+        ui.print(&format!("\n{}", note.render(ui.out_is_coloured())))?;
     }
-
-    fn print(&self, args: &Args, ui: &mut Ui) -> Result<(), CommandError> {
-        print_valid(args, &self.policy, self.levels.as_ref(), ui)?;
-        credits::print(self.numbered(), ui)?;
-        mechanisms::print(self.numbered(), ui)?;
-        if let Some((plan, _)) = &self.tenants {
-            let placed = plan.placer.placed().len();
-            ui.print(&format!(
-                "\nlinks, each direction: levels and services first, tenants reserve the rest\n{placed} of {}, {}\n",
-                text::count(self.policy.tenants().len(), "tenant"),
-                plan.origin()
-            ))?;
-            tenants::links::print(plan, ui)?;
-            if self.policy.tenant_queues().paths == TenantPaths::Spread {
-                ui.print(&text::wrapped(&tenants::spread_cost(plan), 2))?;
-            }
-            ui.print(
-                "\nqueues of each port: levels and credits take strict queues, tenants weighted ones, one is shared\n",
-            )?;
-            tenants::queues::print(plan, self.numbered(), ui)?;
-        }
-        for note in &self.notes {
-            ui.print(&format!("\n{}", note.render(ui.out_is_coloured())))?;
-        }
-        Ok(())
-    }
+    Ok(())
 }
 
-/// A remark on reservations that hold only with routes that nothing configures.
-fn route_remark(policy: &Policy, found: &[TenantRoute]) -> Option<Diagnostic> {
-    let first = found.first().filter(|_| policy.tenant_queues().paths == TenantPaths::Unstated)?;
-    let cause = format!(
-        "the network has several paths, and its switches spread the packets of tenants such as `{}` over them: \
-         reservations hold in the simulator only, until the routes of tenants along their trees are configured at {}",
-        first.tenant,
-        routes::switches_text(found)
-    );
-    let hint = "`weir place` lists the routes: configure them and write `tenant-queues: { paths: routed }`, or write \
-                `paths: spread`, which needs none and reserves in full on each of the equal uplinks";
-    Some(policy.note(&["tenants"], &cause, hint))
-}
-
-/// The output of `--json` for a refused document.
-pub(super) fn refused_json(refused: &Diagnostics) -> Value {
-    json!({"valid": false, "errors": refused.count(), "diagnostics": refused.to_json()})
-}
-
-fn valid_json(policy: &Policy, notes: &[Diagnostic]) -> Value {
-    let guarantees = guarantees(policy).into_iter().map(|row| {
-        json!({
-            "point": row.point.name(),
-            "places": row.places,
-            "direction": row.direction.name(),
-            "capacity_bps": text::bps(row.capacity),
-            "guaranteed_bps": text::bps(row.guaranteed),
-            "left_bps": text::bps(row.capacity.saturating_sub(row.guaranteed)),
-        })
-    });
-    json!({
-        "valid": true,
-        "errors": 0,
-        "diagnostics": notes.iter().map(Diagnostic::to_json).collect::<Value>(),
-        "racks": policy.network().racks().len(),
-        "machines": policy.network().machines().len(),
-        "services": policy.services().leaves().count() - policy.tenants().len(),
-        "guarantees": guarantees.collect::<Value>(),
-    })
-}
-
-fn print_valid(args: &Args, policy: &Policy, admitted: Option<&Admitted>, ui: &mut Ui) -> Result<(), CommandError> {
-    let (network, services) = (policy.network(), policy.services());
+fn print_policy(args: &Args, checked: &ValidPolicy, ui: &mut Ui) -> Result<(), CommandError> {
+    let (policy, network) = (&checked.policy, checked.policy.network());
     let found = [
         text::count(network.racks().len(), "rack"),
         text::count(network.machines().len(), "machine"),
-        // Each tenant has a service of its own.
-        text::count(services.leaves().count() - policy.tenants().len(), "service"),
+        text::count(checked.services(), "service"),
     ];
     let mut found = found.to_vec();
     if !policy.tenants().is_empty() {
@@ -284,80 +151,18 @@ fn print_valid(args: &Args, policy: &Policy, admitted: Option<&Admitted>, ui: &m
         let same = rows.next_if(|next| next.same_but_direction(row)).is_some();
         let direction = if same { "tx, rx" } else { row.direction.name() };
         let places = text::list(&row.places, 3);
-        let left = row.capacity.saturating_sub(row.guaranteed);
         table.row([
             row.point.name(),
             if row.point == ContentionPoint::Fabric { "" } else { &places },
             direction,
             &text::rate(row.capacity),
             &text::rate(row.guaranteed),
-            &text::rate(left),
+            &text::rate(row.left()),
         ]);
     }
     ui.print_table(&table, 2)?;
-    if let Some(admitted) = admitted {
+    if let Some(admitted) = &checked.levels {
         levels::print::print(admitted, ui)?;
     }
     Ok(())
-}
-
-/// Guarantees against the capacity, for equal points.
-struct Guarantees<'a> {
-    point: ContentionPoint,
-    places: Vec<&'a str>,
-    direction: Direction,
-    capacity: Bandwidth,
-    guaranteed: Bandwidth,
-}
-
-impl Guarantees<'_> {
-    fn same_but_direction(&self, other: &Self) -> bool {
-        (self.point, &self.places, self.capacity, self.guaranteed)
-            == (other.point, &other.places, other.capacity, other.guaranteed)
-    }
-}
-
-/// By contention point, then points with equal capacities, then direction.
-fn guarantees(policy: &Policy) -> Vec<Guarantees<'_>> {
-    let mut rows = Vec::new();
-    for point in ContentionPoint::ALL {
-        // In the order of the policy's first point of each kind.
-        let mut groups: Vec<([Bandwidth; 2], Vec<&str>)> = Vec::new();
-        let mut known: BTreeMap<[Bandwidth; 2], usize> = BTreeMap::new();
-        for (name, capacities) in places(policy, point) {
-            let capacities = capacities.map(|capacity| policy.beside_levels_and_credits(capacity));
-            let group = *known.entry(capacities).or_insert_with(|| {
-                groups.push((capacities, Vec::new()));
-                groups.len() - 1
-            });
-            groups[group].1.push(name);
-        }
-        for (capacities, places) in groups {
-            for (direction, capacity) in Direction::ALL.into_iter().zip(capacities) {
-                let guaranteed = policy.guaranteed(point, direction);
-                rows.push(Guarantees { point, places: places.clone(), direction, capacity, guaranteed });
-            }
-        }
-    }
-    rows
-}
-
-fn places(policy: &Policy, point: ContentionPoint) -> Vec<(&str, [Bandwidth; 2])> {
-    let network = policy.network();
-    let both = |capacity: &dyn Fn(Direction) -> Bandwidth| Direction::ALL.map(capacity);
-    match point {
-        ContentionPoint::Machine => network
-            .racks()
-            .iter()
-            .flat_map(|rack| rack.machines())
-            .map(|id| (network.machine(*id).name(), both(&|direction| policy.machine_capacity(*id, direction))))
-            .collect(),
-        ContentionPoint::Rack => network
-            .racks()
-            .iter()
-            .filter_map(|rack| Some((rack.name(), network.rack_named(rack.name())?)))
-            .map(|(name, id)| (name, both(&|direction| policy.rack_capacity(id, direction))))
-            .collect(),
-        ContentionPoint::Fabric => vec![("fabric", both(&|direction| policy.fabric_capacity(direction)))],
-    }
 }

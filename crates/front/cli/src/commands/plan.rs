@@ -2,23 +2,23 @@
 
 use crate::error::{CommandError, Exit};
 use crate::output::Ui;
-use crate::plan::compute::{self, Choices};
-use crate::plan::model::{Method, Plan, ServicePlan};
-use crate::plan::network::PlannedNetwork;
-use crate::plan::trace::TraceInput;
+use crate::plan::trace::{self, TerminalMonitor};
 use crate::plan::write::PolicyFile;
-use crate::plan::{caps, json as plan_json, page, print};
+use crate::plan::{page, print};
 use crate::report_files::{ReportArgs, ReportFiles};
 use crate::values::{self, refusal_text};
 use crate::{input, levels, text};
-use serde_json::json;
+use clap::builder::{PossibleValuesParser, TypedValueParser};
 use std::path::{Path, PathBuf};
+use weir_answers::plan::{self as answer, Method, Plan, PlanOptions, PlannedNetwork, TraceInput, caps, words};
+use weir_answers::{AnswerError, ReadPolicy};
 use weir_document::scalar;
-use weir_latency::levels::{Admitted, admit};
-use weir_latency::plan::{gaps, queue};
+use weir_latency::levels::Admitted;
+use weir_latency::plan::queue;
 use weir_policy::Policy;
 use weir_report::{Page, json};
-use weir_runs::shaper_remarks;
+use weir_runs::memory;
+use weir_scenario::ReadOptions;
 use weir_units::{Bandwidth, ContentionPoint, Duration, Load};
 
 /// The options.
@@ -79,7 +79,7 @@ pub(crate) struct Args {
     /// The policy file; `-` is standard input
     policy: PathBuf,
     /// How the verdict is found: mm1, bound or trace
-    #[arg(long, value_name = "METHOD", value_enum, default_value = "bound")]
+    #[arg(long, value_name = "METHOD", default_value = "bound", value_parser = method())]
     #[arg(hide_possible_values = true)]
     by: Method,
     /// Only this contention point: machine, rack or fabric; may be given again
@@ -157,35 +157,17 @@ pub(crate) fn run(args: &Args, ui: &mut Ui) -> Result<Exit, CommandError> {
         return Err(CommandError::refused("there is no trace to decide by").hint("name one with `--trace FILE`"));
     }
     let (file, policy, admitted) = read(args, ui)?;
-    let percentiles = policy.services().all().iter().any(|service| service.latency().is_some());
-    if !percentiles && admitted.is_none() {
-        return Err(CommandError::refused(format!("{}: no service has a latency target", args.policy.display()))
-            .hint("write `latency: { message: 1MB, p99: 20ms }` under a service, or `level: auto` with `worst`"));
-    }
+    let percentiles = answer::targets(&policy, admitted.as_ref())
+        .map_err(|error| error.at(args.policy.display().to_string(), None))?;
     if let Some(admitted) = &admitted
         && (!percentiles || args.write == Some(WrittenPart::Levels))
     {
         return plan_levels(args, &policy, admitted, file.as_ref(), ui);
     }
-    let network = PlannedNetwork::read(&policy, args.min_rto, args.scenario.as_deref(), ui)?;
+    let network = network(args, &policy, ui)?;
     let report = args.report.prepare()?;
-    let choices = Choices {
-        at: args.at.clone(),
-        capacity: args.capacity,
-        load: args.load,
-        iterations: args.iterations,
-        convergence: args.convergence,
-        senders: args.senders,
-        by: args.by,
-        trace_at: args.trace_at.clone(),
-        curve: report.is_some(),
-    };
-    let mut trace = match &args.trace {
-        Some(path) => Some(TraceInput::read(path, &policy, ui)?),
-        None => None,
-    };
-    let plan = compute::plan(&policy, &choices, &network, trace.as_mut())?;
-    drop(trace);
+    let options = args.options(report.is_some());
+    let plan = with_trace(args, &policy, &options, &network, ui)?;
 
     if let Some(report) = &report {
         write_report(args, &plan, report, ui)?;
@@ -197,34 +179,53 @@ pub(crate) fn run(args: &Args, ui: &mut Ui) -> Result<Exit, CommandError> {
         }
     }
     let written = match (args.write.and_then(WrittenPart::cap), &file) {
-        (Some(level), Some(file)) => Some(write(args, level, &policy, &plan, &choices, file, ui)?),
+        (Some(point), Some(file)) => Some(write(args, point, (&policy, &plan, &options), file, ui)?),
         _ => None,
     };
     let kept = written.unwrap_or(plan.is_kept());
     if args.json {
-        let mut value = plan_json::to_json(&plan);
-        if let Some(admitted) = &admitted {
-            value["levels"] = levels::json::to_json(admitted);
-        }
-        if let Some(kept) = written {
-            value["kept_as_written"] = kept.into();
-        }
-        json::write(ui.out(), &value)?;
+        json::write(ui.out(), &answer::to_json(&plan, admitted.as_ref(), written))?;
     }
     Ok(if kept { Exit::Done } else { Exit::Failed })
 }
 
+/// The network of the policy, or that of the scenario.
+fn network(args: &Args, policy: &Policy, ui: &mut Ui) -> Result<PlannedNetwork, CommandError> {
+    let Some(path) = &args.scenario else { return Ok(PlannedNetwork::of_policy(policy, args.min_rto)) };
+    let options = ReadOptions { set: Vec::new(), memory: memory::available() };
+    let (scenario, notes) = input::scenario(path, &options)??;
+    input::print_notes(&notes, ui)?;
+    let name = path.display().to_string();
+    Ok(PlannedNetwork::of_scenario(policy, args.min_rto, (&name, scenario))?)
+}
+
+/// The plan, by the trace too if there is one.
+fn with_trace(
+    args: &Args,
+    policy: &Policy,
+    options: &PlanOptions,
+    network: &PlannedNetwork,
+    ui: &mut Ui,
+) -> Result<Plan, CommandError> {
+    let ended = |error: AnswerError| match error.is_stopped() {
+        true => CommandError::interrupted("the plan was not finished; nothing was written"),
+        false => error.into(),
+    };
+    let Some(path) = &args.trace else { return answer::plan(policy, options, network, None).map_err(ended) };
+    let mut monitor = TerminalMonitor::listen(path, ui)?;
+    let mut trace = TraceInput::read(trace::name(path), trace::open(path)?, policy, &mut monitor).map_err(ended)?;
+    answer::plan(policy, options, network, Some(&mut trace)).map_err(ended)
+}
+
 /// The policy, and its file if that is to be written.
 fn read(args: &Args, ui: &mut Ui) -> Result<(Option<PolicyFile>, Policy, Option<Admitted>), CommandError> {
-    let (file, (policy, mut notes, admitted)) = if args.write.is_some() {
+    let (file, read) = if args.write.is_some() {
         let (file, source) = PolicyFile::read(&args.policy)?;
-        let (policy, notes) = Policy::from_source(&source)?;
-        let admitted = admit(&policy)?;
-        (Some(file), (policy, notes, admitted))
+        (Some(file), ReadPolicy::from_source(&source)?)
     } else {
         (None, input::admitted_policy(&args.policy)??)
     };
-    notes.extend(shaper_remarks::of_policy(&policy));
+    let ReadPolicy { policy, notes, admitted } = read.with_shaper_remarks();
     input::print_notes(&notes, ui)?;
     Ok((file, policy, admitted))
 }
@@ -244,12 +245,12 @@ fn plan_levels(
             report.replace(&format!("levels-{number}.svg"), &chart.to_svg())?;
             page = page.chart(&chart);
         }
-        report.replace("plan.json", &json::to_text(&levels::json::to_json(admitted)))?;
+        report.replace("plan.json", &json::to_text(&weir_answers::levels::to_json(admitted)))?;
         let path = report.replace("report.html", &page.heading("Again").code(&args.command()).to_html())?;
         ui.notice(&format!("report: {}\n", path.display()))?;
     }
     if args.json {
-        json::write(ui.out(), &json!({ "kept": true, "levels": levels::json::to_json(admitted) }))?;
+        json::write(ui.out(), &answer::levels_to_json(admitted))?;
     } else {
         levels::print::print(admitted, ui)?;
         if let Some(chosen) = &admitted.chosen {
@@ -267,7 +268,8 @@ fn plan_levels(
         let chosen = admitted.chosen.as_ref().ok_or_else(|| {
             CommandError::refused("every level has a number: there is no choice to write").hint("leave `--write` out")
         })?;
-        let lines = file.write_values(policy, &weir_latency::levels::admit::settings(policy, chosen))?;
+        let (changed, _) = policy.write_values(&weir_latency::levels::admit::settings(policy, chosen))?;
+        let lines = file.replace(&changed)?;
         if !args.json {
             print::print_changes(&args.policy.display().to_string(), &lines, ui)?;
         }
@@ -278,55 +280,23 @@ fn plan_levels(
 /// Writes the cap, shows its changes, and returns whether the policy then keeps every target.
 fn write(
     args: &Args,
-    level: ContentionPoint,
-    policy: &Policy,
-    plan: &Plan,
-    choices: &Choices,
+    point: ContentionPoint,
+    (policy, plan, options): (&Policy, &Plan, &PlanOptions),
     file: &PolicyFile,
     ui: &mut Ui,
 ) -> Result<bool, CommandError> {
-    let most = match &plan.most {
-        Ok(Some(most)) => *most,
-        Ok(None) => {
-            return Err(CommandError::refused("any load keeps every target: there is no cap to write")
-                .hint("leave `--write` out"));
-        }
-        Err(why) => {
-            return Err(CommandError::refused(format!("no cap keeps every target: {why}"))
-                .hint("plan for more capacity, a longer target or a shorter convergence"));
-        }
-    };
-    let cap = caps::at(policy, level, most);
-    if cap.tx.is_none() && cap.rx.is_none() {
-        return Err(CommandError::refused("a network of one rack has no fabric to cap").hint("write `--write=rack`"));
-    }
-    let (lines, changed) = file
-        .write(policy, level, cap)
-        .map_err(|error| error.hint(format!("{} would keep every target", weir_policy::cap_text(level, cap))))?;
-    // The queue stays the same: only the loads have changed.
-    let points = weir_latency::plan::points(&changed, changed.caps());
-    let points: Vec<_> = points.into_iter().filter(|point| choices.judges(point.point)).collect();
-    let low = !points.iter().any(|point| point.exceeds(most));
-    let overloads = weir_latency::plan::overloads(&changed, Some(most));
-    let gaps = |service: &ServicePlan| {
-        let points = weir_latency::plan::points_of(&changed, changed.caps(), service.id).into_iter();
-        let points: Vec<_> = points.filter(|point| choices.judges(point.point)).collect();
-        gaps(&changed, service.id, &service.needs, &overloads, &points)
-    };
-    let proven = args.by != Method::Bound || plan.services.iter().all(|service| gaps(service).is_empty());
+    let capped = caps::written(policy, plan, options, point)?;
+    let lines = file.replace(&capped.text).map_err(|error| error.hint(capped.hint()))?;
     if !args.json {
         print::print_changes(&args.policy.display().to_string(), &lines, ui)?;
-        if low && !proven {
-            let load = print::load(Some(most));
-            ui.print(&format!("with it no load is above {load}, but not every target is proven\n"))?;
-        } else if low {
-            ui.print(&format!("with it every target is kept: no load is above {}\n", print::load(Some(most))))?;
-        } else {
-            let needed = caps::needed(&changed, most, |point| choices.judges(point));
-            ui.print(&format!("not every target is kept yet: {}\n", caps::as_written(&needed)))?;
-        }
+        let load = words::load(Some(capped.load));
+        ui.print(&match (capped.is_low, capped.is_proven) {
+            (true, false) => format!("with it no load is above {load}, but not every target is proven\n"),
+            (true, true) => format!("with it every target is kept: no load is above {load}\n"),
+            (false, _) => format!("not every target is kept yet: {}\n", caps::as_written(&capped.needed)),
+        })?;
     }
-    Ok(low && proven)
+    Ok(capped.is_kept())
 }
 
 /// Writes the page, a picture for each service, and the plan for programs.
@@ -336,13 +306,33 @@ fn write_report(args: &Args, plan: &Plan, report: &ReportFiles, ui: &mut Ui) -> 
         let name = format!("{}.svg", service.path.replace('/', "+"));
         report.replace(&name, &page::chart(service).to_svg())?;
     }
-    report.replace("plan.json", &json::to_text(&plan_json::to_json(plan)))?;
+    report.replace("plan.json", &json::to_text(&answer::to_json(plan, None, None)))?;
     let page = page::page(plan, &args.policy.display().to_string(), &args.command());
     let path = report.replace("report.html", &page.to_html())?;
     Ok(ui.notice(&format!("report: {}\n", path.display()))?)
 }
 
+/// A method by its name.
+fn method() -> impl TypedValueParser<Value = Method> {
+    let named = |name: String| Method::ALL.into_iter().find(|method| method.name() == name).expect("a possible value");
+    PossibleValuesParser::new(Method::ALL.map(Method::name)).map(named)
+}
+
 impl Args {
+    /// The same for the computation.
+    fn options(&self, curve: bool) -> PlanOptions {
+        PlanOptions {
+            at: self.at.clone(),
+            capacity: self.capacity,
+            load: self.load,
+            iterations: self.iterations,
+            convergence: self.convergence,
+            senders: self.senders,
+            by: self.by,
+            trace_at: self.trace_at.clone(),
+            curve,
+        }
+    }
     /// The command line that makes the same plan.
     fn command(&self) -> String {
         let mut parts = vec!["weir".to_owned(), "plan".to_owned(), self.policy.display().to_string()];

@@ -1,27 +1,15 @@
-//! Latency levels for people and programs: senders, rates, and bounds at each kind of port.
+//! Latency levels for people: senders, rates, and bounds at each kind of port; and drawn.
 //!
-//! `weir check` and `weir plan` show the same tables; their content is [`weir_latency::levels`]'.
+//! `weir check` and `weir plan` show the same tables; their content is that of [`weir_answers::levels`].
 
-pub(crate) mod json;
 pub(crate) mod page;
 pub(crate) mod print;
 
 use crate::text;
-use weir_latency::calculus::{PortBound, PortClass, PortKind};
-use weir_latency::levels::{Admitted, Premise, ServiceBound};
-use weir_policy::{LevelRates, Policy};
+use weir_latency::calculus::PortClass;
+use weir_latency::levels::Admitted;
+use weir_policy::Policy;
 use weir_units::Duration;
-
-/// The levels of an admitted policy with their numbers.
-pub(crate) fn numbered(admitted: &Admitted) -> impl Iterator<Item = (usize, &LevelRates)> {
-    (1..).zip(admitted.policy.levels().map_or(&[][..], |levels| levels.all()))
-}
-
-/// The classes of ports that levels pass, with the bounds of each level.
-pub(crate) fn ports(admitted: &Admitted) -> impl Iterator<Item = (&PortClass, &[Option<PortBound>])> {
-    let classes = admitted.network.routes().map_or(&[][..], |routes| &routes.ports);
-    classes.iter().zip(admitted.bounds.network.ports.iter().map(Vec::as_slice))
-}
 
 /// A port of a class, and the number of those alike.
 pub(crate) fn port_name(admitted: &Admitted, port: &PortClass) -> String {
@@ -31,48 +19,6 @@ pub(crate) fn port_name(admitted: &Admitted, port: &PortClass) -> String {
         2 => format!("{name} and 1 alike"),
         count => format!("{name} and {} alike", count - 1),
     }
-}
-
-/// The sender by a class of ports.
-pub(crate) fn kind(port: &PortClass) -> &'static str {
-    match port.kind {
-        PortKind::Interface => "host",
-        PortKind::Fabric => "switch to switch",
-        PortKind::Host => "switch to host",
-    }
-}
-
-/// The reason why a level has no bound: its load at the first port that its senders can fill.
-pub(crate) fn unbounded(admitted: &Admitted, level: usize) -> Option<String> {
-    let at = admitted.bounds.levels[level - 1].unbounded_at?;
-    let (port, _) = ports(admitted).nth(at)?;
-    let name = admitted.network.graph().link_name(port.example);
-    Some(format!("its senders can fill the port {name} of {}", text::rate(port.rate)))
-}
-
-/// Whether the target of a service is kept, or why not.
-pub(crate) fn verdict(service: &ServiceBound) -> String {
-    match (&service.target, &service.worst) {
-        (None, _) => "no target".to_owned(),
-        (Some(_), Some(Ok(_))) if service.is_kept() => "kept".to_owned(),
-        (Some(_), Some(Ok(_))) => "not kept".to_owned(),
-        (Some(_), Some(Err(Premise::Unbounded))) => "its level has no bound".to_owned(),
-        (Some(_), Some(Err(Premise::Frame))) => "a frame carries no payload".to_owned(),
-        (Some(_), Some(Err(Premise::Unknown(_)))) => "another service of its level states no messages".to_owned(),
-        (Some(_), Some(Err(Premise::Rate { .. }))) => "its rate is above the level's".to_owned(),
-        (Some(_), None) => String::new(),
-    }
-}
-
-/// The services on unbounded levels that may send more than all guarantees leave: those without a maximum.
-pub(crate) fn unlimited_services(admitted: &Admitted) -> Vec<&str> {
-    let policy = &admitted.policy;
-    let unbounded = |service: &&ServiceBound| admitted.bounds.levels[service.level.index()].path.is_none();
-    let without = |service: &ServiceBound| {
-        let ceiling = policy.machine_ceiling(service.service, weir_units::Direction::Tx);
-        ceiling.is_unlimited().then(|| policy.services().get(service.service).path())
-    };
-    admitted.bounds.services.iter().filter(unbounded).filter_map(without).collect()
 }
 
 /// The part of an interface that bounded levels leave to guarantees, in words.

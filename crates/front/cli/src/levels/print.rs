@@ -1,9 +1,10 @@
 //! The tables of latency levels.
 
-use super::{numbered, port_name, ports, reserved, time, unbounded, unlimited_services, verdict};
+use super::{port_name, reserved, time};
 use crate::output::{Table, Ui};
 use crate::text;
 use std::io;
+use weir_answers::levels::{numbered, ports, unbounded, unlimited_services, verdict};
 use weir_latency::calculus::PortKind;
 use weir_latency::levels::Admitted;
 

@@ -1,9 +1,8 @@
 //! A plan drawn: for each service the curves of all methods against the load, with the target and the estimate.
 
-use super::caps;
-use super::model::{Method, Plan, ServicePlan};
 use super::print;
 use crate::text;
+use weir_answers::plan::{Method, Plan, ServicePlan, caps, words};
 use weir_latency::plan::in_rows;
 use weir_latency::{BurstBound, Mm1};
 use weir_report::{Axis, Chart, Marker, Page, Reference, Series, Table, Unit};
@@ -38,7 +37,7 @@ pub(crate) fn page(plan: &Plan, policy: &str, command: &str) -> Page {
                 print::target(service),
                 text::rate(service.capacity),
                 service.capacity_from,
-                print::load(service.load),
+                words::load(service.load),
                 service.load_from
             ))
             .chart(&chart(service))
@@ -86,10 +85,10 @@ pub(crate) fn chart(service: &ServicePlan) -> Chart {
     chart.references_are = "target".to_owned();
     chart.references.push(Reference::new(service.target.p99.to_string(), target));
     if let Some(load) = service.load {
-        chart.markers.push(Marker::new(format!("planned: {}", print::load(Some(load))), load.as_f64() * 100.0));
+        chart.markers.push(Marker::new(format!("planned: {}", words::load(Some(load))), load.as_f64() * 100.0));
     }
     if let Some(Ok(Some(most))) = service.deciding().map(|estimate| &estimate.largest_load) {
-        chart.markers.push(Marker::new(format!("largest: {}", print::load(Some(*most))), most.as_f64() * 100.0));
+        chart.markers.push(Marker::new(format!("largest: {}", words::load(Some(*most))), most.as_f64() * 100.0));
     }
     chart
 }
@@ -116,7 +115,7 @@ fn estimates(service: &ServicePlan) -> Table {
         let decides = if estimate.method == service.by { print::verdict(service) } else { String::new() };
         table.row([
             estimate.method.title().to_owned(),
-            estimate.time.as_ref().map_or_else(|_| none(), |time| print::time(*time)),
+            estimate.time.as_ref().map_or_else(|_| none(), |time| words::time(*time)),
             print::largest(&estimate.largest_load),
             estimate.capacity_at_load.as_ref().map_or_else(|_| none(), |capacity| text::rate(*capacity)),
             estimate.capacity_for_traffic.as_ref().map_or_else(|_| none(), |capacity| text::rate(*capacity)),
@@ -154,8 +153,8 @@ fn points(plan: &Plan) -> Table {
             weir_latency::plan::points::name(point.point).to_owned(),
             directions.to_owned(),
             text::rate(point.capacity),
-            print::load(point.load),
-            print::limited_by(point),
+            words::load(point.load),
+            words::limited_by(point),
             cap.map_or(String::new(), |needed| caps::as_written(std::slice::from_ref(needed))),
         ]);
     }

@@ -1,34 +1,13 @@
 //! Output of a plan for people.
 
-use super::caps;
-use super::model::{AsItIs, Found, Plan, ServicePlan, TraceSummary};
 use super::write::ChangedLine;
 use crate::output::{Style, Table, Ui};
 use crate::text;
 use std::io;
-use weir_latency::plan::{Bound, Point, PortNeed, Verdict, in_rows};
-use weir_units::Duration;
+use weir_answers::plan::words::{limited_by, load, percent, time};
+use weir_answers::plan::{AsItIs, Found, Plan, ServicePlan, TraceSummary, caps};
+use weir_latency::plan::{Bound, PortNeed, Verdict, in_rows};
 use weir_units::Load;
-
-/// A load in per cent, at most two decimals; a full point has 100 %.
-pub(crate) fn load(load: Option<Load>) -> String {
-    percent(load.map_or(1.0, Load::as_f64))
-}
-
-/// A part in per cent, at most two decimals. Neither a part above zero is shown as none, nor one below 1 as all.
-pub(crate) fn percent(part: f64) -> String {
-    let digits = format!("{:.2}", part * 100.0);
-    match digits.as_str() {
-        "0.00" if part > 0.0 => "< 0.01 %".to_owned(),
-        "100.00" if part < 1.0 => "> 99.99 %".to_owned(),
-        _ => format!("{} %", digits.trim_end_matches('0').trim_end_matches('.')),
-    }
-}
-
-/// A time in four digits.
-pub(crate) fn time(time: Duration) -> String {
-    text::time(time.as_secs_f64())
-}
 
 /// The highest load that keeps a target.
 pub(crate) fn largest(found: &Found<Option<Load>>) -> String {
@@ -41,17 +20,6 @@ pub(crate) fn largest(found: &Found<Option<Load>>) -> String {
 
 fn found<T>(found: &Found<T>, shown: impl Fn(&T) -> String) -> String {
     found.as_ref().map_or("none".to_owned(), shown)
-}
-
-/// The limit of a point's load, as a text.
-pub(crate) fn limited_by(point: &Point) -> String {
-    let name = point.point;
-    match point.bound {
-        Bound::Cap => format!("caps.{name}"),
-        Bound::Below => "the capacities below it".to_owned(),
-        Bound::Evenly => "the uplink's load, spread evenly over the rack".to_owned(),
-        Bound::Nothing => format!("nothing limits it: there is no caps.{name}"),
-    }
 }
 
 /// The heads of the columns of smallest capacities. Each names the part of the queue that it holds.
@@ -309,16 +277,4 @@ pub(crate) fn print_changes(name: &str, lines: &[ChangedLine], ui: &mut Ui) -> i
         }
     }
     Ok(())
-}
-
-#[cfg(test)]
-mod tests {
-    use super::percent;
-
-    #[test]
-    fn a_part_is_never_shown_as_none_or_all() {
-        assert_eq!([0.0, 0.5, 1.0, 1.25].map(percent), ["0 %", "50 %", "100 %", "125 %"]);
-        assert_eq!([1e-10, 0.000_049, 0.000_051].map(percent), ["< 0.01 %", "< 0.01 %", "0.01 %"]);
-        assert_eq!([0.999_94, 0.999_96, 0.999_999_999].map(percent), ["99.99 %", "> 99.99 %", "> 99.99 %"]);
-    }
 }

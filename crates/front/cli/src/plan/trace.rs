@@ -1,7 +1,5 @@
-//! Reads and simulates a trace; shows progress and stops at Ctrl-C.
+//! The trace of a plan: its file, and the progress of the work on it, which ends at Ctrl-C.
 
-use super::compute::full;
-use super::model::{AsItIs, Estimate, Found, Method, TraceSummary, traffic};
 use crate::error::CommandError;
 use crate::interrupt::Interrupt;
 use crate::output::Ui;
@@ -11,21 +9,30 @@ use std::fs::File;
 use std::io::{self, BufRead, BufReader};
 use std::ops::ControlFlow;
 use std::path::Path;
-use weir_document::Suggester;
-use weir_latency::trace::{ReadError, Watch as WatchRows};
-use weir_latency::{Tag, Trace, TraceError, TraceQueue};
-use weir_policy::Policy;
-use weir_units::{Bandwidth, Duration, Load, Quantile};
+use weir_answers::plan::{Monitor, cannot_read};
+use weir_latency::trace::Watch as WatchRows;
 
 /// Bytes read at once.
 const BLOCK: usize = 1 << 18;
 /// The approximate number of passes of a search: one for each bit of a rate.
 const PASSES: f64 = 40.0;
-/// Loads of the curve, in per cent.
-const CURVE: [u32; 20] = [5, 10, 15, 20, 25, 30, 35, 40, 45, 50, 55, 60, 65, 70, 75, 80, 85, 90, 95, 98];
 
-/// The progress of the work, with interruption.
-struct Monitor<'a> {
+/// The name of a trace in messages.
+pub(crate) fn name(path: &Path) -> String {
+    if path == Path::new("-") { "<stdin>".to_owned() } else { path.display().to_string() }
+}
+
+/// Opens a trace; `-` is standard input.
+pub(crate) fn open(path: &Path) -> Result<Box<dyn BufRead>, CommandError> {
+    if path == Path::new("-") {
+        return Ok(Box::new(BufReader::with_capacity(BLOCK, io::stdin())));
+    }
+    let file = File::open(path).map_err(|error| cannot_read(&name(path), &error))?;
+    Ok(Box::new(BufReader::with_capacity(BLOCK, file)))
+}
+
+/// The progress of the work on the terminal, with interruption.
+pub(crate) struct TerminalMonitor<'a> {
     ui: &'a mut Ui,
     watch: Watch,
     interrupt: Interrupt,
@@ -33,14 +40,17 @@ struct Monitor<'a> {
     pass: u32,
 }
 
-impl Monitor<'_> {
+impl Monitor for TerminalMonitor<'_> {
     fn begin(&mut self, what: String) {
         (self.what, self.pass) = (what, 0);
         self.watch.restart();
     }
+    fn finish(&mut self) {
+        self.watch.finish();
+    }
 }
 
-impl WatchRows for Monitor<'_> {
+impl WatchRows for TerminalMonitor<'_> {
     fn rows(&mut self, rows: u64, of: u64) -> ControlFlow<()> {
         if self.interrupt.is_requested() {
             return ControlFlow::Break(());
@@ -56,183 +66,11 @@ impl WatchRows for Monitor<'_> {
     }
 }
 
-/// A trace with its monitor.
-pub(crate) struct TraceInput<'a> {
-    name: String,
-    trace: Trace,
-    services: Vec<String>,
-    /// The tags of the planned service.
-    tags: Vec<Tag>,
-    monitor: Monitor<'a>,
-}
-
-impl<'a> TraceInput<'a> {
-    /// Reads a trace; `-` is standard input. Its services are those of the policy.
-    pub(crate) fn read(path: &Path, policy: &Policy, ui: &'a mut Ui) -> Result<Self, CommandError> {
+impl<'a> TerminalMonitor<'a> {
+    /// From now on Ctrl-C ends the work.
+    pub(crate) fn listen(path: &Path, ui: &'a mut Ui) -> Result<Self, CommandError> {
         let interrupt = Interrupt::listen()?;
-        let name = if path == Path::new("-") { "<stdin>".to_owned() } else { path.display().to_string() };
-        let services: Vec<String> = policy.services().leaves().map(|(_, service)| service.path().to_owned()).collect();
         let watch = Watch::new(ui.err_is_terminal());
-        let mut monitor = Monitor { ui, watch, interrupt, what: format!("reading {name}"), pass: 0 };
-        let input: Box<dyn BufRead> = if path == Path::new("-") {
-            Box::new(BufReader::with_capacity(BLOCK, io::stdin()))
-        } else {
-            let file = File::open(path).map_err(|error| cannot_read(&name, &error))?;
-            Box::new(BufReader::with_capacity(BLOCK, file))
-        };
-        let mut unknown = None;
-        let tag = |wanted: &str| {
-            let index = services.iter().position(|known| known == wanted);
-            if index.is_none() {
-                unknown = Some(wanted.to_owned());
-            }
-            index.and_then(|index| u32::try_from(index).ok()).map(Tag)
-        };
-        let trace = Trace::read(input, tag, &mut monitor).map_err(|error| match error {
-            ReadError::Line { line, cause, mut hint } => {
-                if let Some(unknown) = &unknown {
-                    hint = Suggester::default().hint(unknown, services.iter().map(String::as_str), &hint);
-                }
-                CommandError::refused(format!("{name}:{line}: {cause}")).hint(hint)
-            }
-            ReadError::Trace(TraceError::Stopped) => stopped(),
-            ReadError::Trace(error) => CommandError::refused(format!("{name}: {error}"))
-                .hint("write a line for each message: its time in seconds and its size in bytes"),
-            ReadError::Io(error) => cannot_read(&name, &error),
-        })?;
-        monitor.watch.finish();
-        Ok(Self { name, trace, services, tags: Vec::new(), monitor })
+        Ok(Self { ui, watch, interrupt, what: format!("reading {}", name(path)), pass: 0 })
     }
-
-    /// The whole of the trace.
-    pub(crate) fn summary(&self) -> TraceSummary {
-        TraceSummary {
-            name: self.name.clone(),
-            messages: self.trace.len() as u64,
-            bytes: self.trace.bytes(),
-            span: self.trace.span(),
-            longest_gap: self.trace.longest_gap(),
-            offered: self.trace.offered(),
-        }
-    }
-
-    /// The queue of a service's messages, nested services included.
-    pub(crate) fn of(&mut self, service: &str) -> Result<Queue<'_, 'a>, CommandError> {
-        let below =
-            |path: &str| path.strip_prefix(service).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'));
-        let services = (0..).zip(&self.services);
-        self.tags = services.filter(|(_, path)| below(path)).map(|(index, _)| Tag(index)).collect();
-        let queue = TraceQueue::new(&self.trace, Quantile::P99, &self.tags).map_err(|_| {
-            CommandError::refused(format!("{} has no message of service `{service}`", self.name))
-                .hint("name the service in the column `service`, or leave the column out to plan for all messages")
-        })?;
-        Ok(Queue {
-            queue,
-            trace: &self.trace,
-            name: &self.name,
-            service: service.to_owned(),
-            monitor: &mut self.monitor,
-        })
-    }
-}
-
-/// The messages of one service among all of a trace.
-pub(crate) struct Queue<'t, 'a> {
-    queue: TraceQueue<'t>,
-    trace: &'t Trace,
-    name: &'t str,
-    service: String,
-    monitor: &'t mut Monitor<'a>,
-}
-
-impl Queue<'_, '_> {
-    fn begin(&mut self, what: &str) {
-        self.monitor.begin(format!("trace, {}: {what}", self.service));
-    }
-
-    /// The trace as it is, at a capacity.
-    pub(crate) fn as_it_is(&mut self, capacity: Bandwidth) -> Result<AsItIs, CommandError> {
-        self.begin("as it is");
-        let time = or_text(self.queue.completion_time(capacity, self.monitor))?;
-        Ok(AsItIs { capacity, load: self.trace.load(capacity), time })
-    }
-
-    /// The trace as it is, at the lowest capacity that keeps the target.
-    pub(crate) fn smallest_as_it_is(&mut self, target: Duration) -> Result<Found<AsItIs>, CommandError> {
-        self.begin("the smallest capacity for it as it is");
-        match or_text(self.queue.smallest_capacity(target, self.monitor))? {
-            Ok(capacity) => Ok(Ok(self.as_it_is(capacity)?)),
-            Err(why) => Ok(Err(why)),
-        }
-    }
-
-    /// Completion times by load.
-    pub(crate) fn curve(&mut self, capacity: Bandwidth) -> Result<Vec<(Load, Duration)>, CommandError> {
-        self.begin("the curve");
-        let mut curve = Vec::new();
-        for load in CURVE {
-            let Ok(load) = Load::from_billionths(load * 10_000_000) else { continue };
-            if let Ok(time) = or_text(self.queue.completion_time_at(capacity, load, self.monitor))? {
-                curve.push((load, time));
-            }
-        }
-        self.monitor.watch.finish();
-        Ok(curve)
-    }
-
-    /// The estimate by this queue.
-    pub(crate) fn estimate(
-        &mut self,
-        capacity: Bandwidth,
-        load: Option<Load>,
-        target: Duration,
-    ) -> Result<Estimate, CommandError> {
-        let (mut time, mut capacity_at_load, mut capacity_for_traffic) = (Err(full()), Err(full()), Err(full()));
-        if let Some(load) = load {
-            self.begin("at the planned load");
-            time = or_text(self.queue.completion_time_at(capacity, load, self.monitor))?;
-            self.begin("the smallest capacity at the planned load");
-            capacity_at_load = or_text(self.queue.smallest_capacity_at(load, target, self.monitor))?;
-            self.begin("the smallest capacity for the planned traffic");
-            let traffic = traffic(capacity, Some(load));
-            capacity_for_traffic = or_text(self.queue.smallest_capacity_for(traffic, target, self.monitor))?;
-            // Less than the traffic would hold for as long as the trace lasts, and no longer.
-            let too_short = |found: &Bandwidth| *found < traffic;
-            if capacity_for_traffic.as_ref().is_ok_and(too_short) {
-                capacity_for_traffic =
-                    Err(format!("the trace ends before messages wait for {}: a longer one is needed", target));
-            }
-        }
-        self.begin("the largest load");
-        let largest_load = or_text(self.queue.largest_load(capacity, target, self.monitor))?;
-        self.monitor.watch.finish();
-        let all = text::whole(self.trace.len() as u64);
-        let whose = match self.queue.counted() {
-            counted if counted == self.trace.len() as u64 => String::new(),
-            counted => format!(", {} of them this service's,", text::whole(counted)),
-        };
-        let assumes = format!(
-            "the {all} messages of {}{whose} arrive again, in one queue, first in, first out; for another load or \
-             traffic with other gaps",
-            self.name
-        );
-        Ok(Estimate { method: Method::Trace, time, largest_load, capacity_at_load, capacity_for_traffic, assumes })
-    }
-}
-
-/// A result with its error as a text; an interruption ends the command.
-fn or_text<T>(result: Result<T, TraceError>) -> Result<Found<T>, CommandError> {
-    match result {
-        Ok(value) => Ok(Ok(value)),
-        Err(TraceError::Stopped) => Err(stopped()),
-        Err(error) => Ok(Err(error.to_string())),
-    }
-}
-
-fn stopped() -> CommandError {
-    CommandError::interrupted("the plan was not finished; nothing was written")
-}
-
-fn cannot_read(name: &str, error: &io::Error) -> CommandError {
-    CommandError::refused(format!("cannot read the trace `{name}`: {error}")).hint("check the path and its permissions")
 }

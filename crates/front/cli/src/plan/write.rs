@@ -1,6 +1,6 @@
-//! `--write`: puts the cap into the policy's file.
+//! `--write`: puts a changed text into the policy's file.
 //!
-//! Problem: the file is an operator's work, and may be in use. Approach: [`Policy::write_cap`]
+//! Problem: the file is an operator's work, and may be in use. Approach: [`weir_policy::Policy`]
 //! changes only the necessary part and proves it; the file is then replaced as a whole, with its
 //! permissions, and only if it has not changed since it was read. A name that is a link stays one.
 
@@ -10,8 +10,7 @@ use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use weir_document::Source;
-use weir_policy::{Policy, language};
-use weir_units::{Bandwidth, ContentionPoint, PerDirection};
+use weir_policy::language;
 
 /// A policy's file as it was read.
 pub(crate) struct PolicyFile {
@@ -40,28 +39,8 @@ impl PolicyFile {
         Ok((Self { path: real, bytes }, source))
     }
 
-    /// Writes the cap, and returns the changed lines and the new policy.
-    pub(crate) fn write(
-        &self,
-        policy: &Policy,
-        point: ContentionPoint,
-        cap: PerDirection<Option<Bandwidth>>,
-    ) -> Result<(Vec<ChangedLine>, Policy), CommandError> {
-        let (text, changed) = policy.write_cap(point, cap)?;
-        Ok((self.replace(&text)?, changed))
-    }
-
-    /// Writes values at paths of keys, and returns the changed lines.
-    pub(crate) fn write_values(
-        &self,
-        policy: &Policy,
-        values: &[(String, String)],
-    ) -> Result<Vec<ChangedLine>, CommandError> {
-        self.replace(&policy.write_values(values)?.0)
-    }
-
     /// Replaces the file, unless it has changed since it was read.
-    fn replace(&self, text: &str) -> Result<Vec<ChangedLine>, CommandError> {
+    pub(crate) fn replace(&self, text: &str) -> Result<Vec<ChangedLine>, CommandError> {
         let mark = if self.bytes.starts_with(MARK) { MARK } else { b"" };
         let old = String::from_utf8_lossy(&self.bytes[mark.len()..]);
         let lines = changed_lines(&old, text);
@@ -103,6 +82,8 @@ fn changed_lines(old: &str, new: &str) -> Vec<ChangedLine> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use weir_policy::Policy;
+    use weir_units::{Bandwidth, ContentionPoint, PerDirection};
 
     const TEXT: &str = "weir: 1\r\nnetwork: { nic: 1Gb/s, racks: { r1: { uplink: 1Gb/s, machines: [m1] } } }\r\n\
                         services: { s: { match: [ { port: 1 } ] } }\r\ncaps: { rack: 1Gb/s } # é\r\n";
@@ -114,14 +95,19 @@ mod tests {
         (path, file, Policy::from_source(&source).expect("sound").0)
     }
 
+    /// Writes a cap of 700 Mb/s.
+    fn write(file: &PolicyFile, policy: &Policy, point: ContentionPoint) -> Result<Vec<ChangedLine>, CommandError> {
+        let cap = PerDirection::both(Some(Bandwidth::from_mbps(700)));
+        file.replace(&policy.write_cap(point, cap).expect("sound").0)
+    }
+
     /// A byte order mark and the line ends of another system stay.
     #[test]
     fn every_byte_stays() {
         let directory = tempfile::tempdir().expect("a directory");
         let text = format!("\u{feff}{TEXT}");
         let (path, file, policy) = file(directory.path(), &text);
-        let cap = PerDirection::both(Some(Bandwidth::from_mbps(700)));
-        let (lines, _) = file.write(&policy, ContentionPoint::Machine, cap).expect("written");
+        let lines = write(&file, &policy, ContentionPoint::Machine).expect("written");
         assert_eq!((lines.len(), lines[0].number), (1, 4));
         let written = fs::read_to_string(&path).expect("text");
         assert_eq!(written, text.replace("{ rack: 1Gb/s", "{ machine: 700Mb/s, rack: 1Gb/s"));
@@ -132,8 +118,7 @@ mod tests {
         let directory = tempfile::tempdir().expect("a directory");
         let (path, file, policy) = file(directory.path(), TEXT);
         fs::write(&path, "theirs").expect("written");
-        let cap = PerDirection::both(Some(Bandwidth::from_mbps(700)));
-        assert!(file.write(&policy, ContentionPoint::Rack, cap).is_err());
+        assert!(write(&file, &policy, ContentionPoint::Rack).is_err());
         assert_eq!(fs::read_to_string(&path).expect("text"), "theirs");
         assert_eq!(fs::read_dir(directory.path()).expect("a directory").count(), 1, "no other file is left");
     }

@@ -2,78 +2,16 @@
 
 use crate::error::{CommandError, Exit};
 use crate::output::{Style, Table, Ui};
-use crate::tenants::routes::{self, TenantRoute};
-use crate::tenants::{Order, Plan, admit, links};
-use crate::{input, text};
-use serde_json::{Value, json};
-use std::path::Path;
-use weir_placement::{CableId, Fit, Hose, Placer, Shortage, Strategy, SurveyLayer, TenantPlace, file};
-use weir_policy::{Policy, Tenant};
+use crate::{input, tenants, text};
+use weir_answers::Places;
+use weir_answers::explain::tenant::{ExplainedTenant, named};
+use weir_answers::tenants::{admit, links, routes};
+use weir_placement::{Fit, Strategy, SurveyLayer, TenantPlace};
 use weir_report::json;
 use weir_units::Bandwidth;
 
 /// Trees of a layer that are shown.
 const TREES: usize = 5;
-
-/// A tenant with its place, and the network without it.
-struct Case<'a> {
-    policy: &'a Policy,
-    tenant: &'a Tenant,
-    /// The network of all other tenants.
-    plan: Plan,
-    placed: Option<TenantPlace>,
-    rejected: Option<String>,
-    /// The most free slots of a machine.
-    most_free: u32,
-    /// The layers that a search from now compares; none if a machine has room for all.
-    survey: Vec<SurveyLayer>,
-    /// The place that a search from now would choose, if it is another one.
-    other: Option<Fit>,
-    routes: Vec<TenantRoute>,
-}
-
-/// Explains a tenant of a policy.
-pub(super) fn run(
-    policy: &Policy,
-    tenant: &Tenant,
-    placed: Option<&Path>,
-    as_json: bool,
-    ui: &mut Ui,
-) -> Result<Exit, CommandError> {
-    let mut plan = Plan::new(policy, Strategy::default());
-    if let Some(path) = placed {
-        input::print_notes(&plan.adopt(path, policy)?, ui)?;
-    }
-    plan.arrive_watched(policy, Order::default(), None, ui);
-    let routes = routes::of(&plan, policy).into_iter().filter(|route| route.tenant == tenant.name).collect();
-    let rejected = plan.rejected.iter().find(|own| own.name == tenant.name).map(|own| own.reason());
-    let placed = plan.placer.depart(&tenant.name);
-    let machines = 0..policy.network().machines().len() as u32;
-    let free = machines.map(|at| plan.placer.ledger().free(weir_units::MachineId(at)));
-    let most_free = free.max().unwrap_or(0);
-    let hose = file::hose(tenant);
-    let survey = if most_free < tenant.vms() { plan.placer.survey(&hose) } else { Vec::new() };
-    let other = placed.as_ref().and_then(|placed| other_place(&mut plan.placer, &tenant.name, &hose, placed));
-    let case = Case { policy, tenant, plan, placed, rejected, most_free, survey, other, routes };
-    if as_json {
-        json::write(ui.out(), &case.to_json())?;
-    } else {
-        case.print(ui)?;
-    }
-    Ok(Exit::Done)
-}
-
-/// The place that a search from now would choose for a tenant, beside all others, if it is not the place that it has.
-fn other_place(placer: &mut Placer, name: &str, hose: &Hose, placed: &TenantPlace) -> Option<Fit> {
-    let now = placer.arrive(name, hose.clone()).ok()?.fit.clone();
-    placer.depart(name);
-    (now != placed.fit).then_some(now)
-}
-
-/// A tenant of a policy by its name.
-pub(super) fn named<'a>(policy: &'a Policy, name: &str) -> Option<&'a Tenant> {
-    policy.tenants().iter().find(|tenant| tenant.name == name)
-}
 
 /// Reads the policy and explains its tenant of this name; `None` if it has none.
 pub(super) fn explain(args: &super::Args, ui: &mut Ui) -> Result<Option<Exit>, CommandError> {
@@ -84,16 +22,30 @@ pub(super) fn explain(args: &super::Args, ui: &mut Ui) -> Result<Option<Exit>, C
     let Some(tenant) = named(&policy, &args.instance) else { return Ok(None) };
     admit::network(&policy)?;
     input::print_notes(&notes, ui)?;
-    run(&policy, tenant, args.placed.as_deref(), args.json, ui).map(Some)
+    let mut places = Places::new(&policy, Strategy::default());
+    if let Some(path) = &args.placed {
+        input::print_notes(&places.adopt(path, &policy)?, ui)?;
+    }
+    let explained =
+        tenants::watched(None, ui, |on_arrival| weir_answers::explain_tenant(&policy, tenant, places, on_arrival))?;
+    if args.json {
+        json::write(ui.out(), &explained.to_json())?;
+    } else {
+        Printed(explained).print(ui)?;
+    }
+    Ok(Some(Exit::Done))
 }
 
-impl Case<'_> {
+/// The tables and sentences of an explanation.
+struct Printed<'a>(ExplainedTenant<'a>);
+
+impl Printed<'_> {
     fn print(&self, ui: &mut Ui) -> Result<(), CommandError> {
-        let tenant = self.tenant;
+        let tenant = self.0.tenant;
         let groups: Vec<String> =
             tenant.groups.iter().map(|group| format!("{} × {}", group.vms, text::rate(group.bandwidth))).collect();
         let name = ui.on_out(Style::Strong, &tenant.name);
-        let packets = match routes::packets(self.policy, tenant) {
+        let packets = match routes::packets(self.0.policy, tenant) {
             filters if filters.is_empty() => "no filter".to_owned(),
             filters => text::list(&filters, 5),
         };
@@ -103,22 +55,22 @@ impl Case<'_> {
             groups.join(", "),
             text::rate(tenant.bandwidth()),
             packets,
-            self.plan.origin(),
+            self.0.places.origin(),
         ))?;
         self.print_place(ui)?;
-        if let Some(placed) = &self.placed {
+        if let Some(placed) = &self.0.placed {
             self.print_links(placed, ui)?;
         }
-        if !self.routes.is_empty() {
+        if !self.0.routes.is_empty() {
             ui.print(&format!("\n{}\n", ui.on_out(Style::Strong, "3. Routes that keep its packets on these links")))?;
-            routes::print(&self.routes, ui)?;
+            tenants::routes::print(&self.0.routes, ui)?;
         }
         Ok(())
     }
 
     /// The place, and the search that finds it.
     fn print_place(&self, ui: &mut Ui) -> Result<(), CommandError> {
-        let place = match (&self.placed, &self.rejected) {
+        let place = match (&self.0.placed, &self.0.rejected) {
             (Some(placed), _) => self.place(&placed.fit),
             (None, Some(reason)) => format!("none: {reason}"),
             (None, None) => "none".to_owned(),
@@ -127,14 +79,14 @@ impl Case<'_> {
         for line in self.reasons() {
             ui.print(&text::wrapped(&line, 3))?;
         }
-        let Some(layer) = self.survey.last().filter(|layer| layer.feasible.len() > 1) else { return Ok(()) };
+        let Some(layer) = self.0.survey.last().filter(|layer| layer.feasible.len() > 1) else { return Ok(()) };
         let mut table =
             Table::new(&["cheapest trees", ">reserved on all links (c_b)", ">most tenants of a link (c_q)"]);
         for fit in layer.feasible.iter().take(TREES) {
             table.row([
-                fit.root.name(&self.plan.graph).to_owned(),
+                fit.root.name(&self.0.places.graph).to_owned(),
                 bits(fit.bandwidth()),
-                fit.tenants(self.plan.placer.ledger()).to_string(),
+                fit.tenants(self.0.places.placer.ledger()).to_string(),
             ]);
         }
         Ok(ui.print_table(&table, 3)?)
@@ -143,32 +95,32 @@ impl Case<'_> {
     /// A place in words: `spine0, with h1 (1), h2 (4) and h3 (1)`.
     fn place(&self, fit: &Fit) -> String {
         let machine = |part: &weir_placement::Part| {
-            let name = &self.plan.graph.hosts[part.machine.index()].name;
+            let name = &self.0.places.graph.hosts[part.machine.index()].name;
             format!("{name} ({})", part.vms.iter().sum::<u32>())
         };
         let machines: Vec<String> = fit.parts.iter().map(machine).collect();
         match machines.len() {
             1 => format!("{}, on one machine", machines[0]),
-            _ => format!("below {}, on {}", fit.root.name(&self.plan.graph), text::list(&machines, 8)),
+            _ => format!("below {}, on {}", fit.root.name(&self.0.places.graph), text::list(&machines, 8)),
         }
     }
 
     /// The place as it is, and the search that finds it, or that would find another one now.
     fn reasons(&self) -> Vec<String> {
-        let (vms, most) = (self.tenant.vms(), self.most_free);
-        let whole = self.placed.as_ref().filter(|_| self.rejected.is_none());
+        let (vms, most) = (self.0.tenant.vms(), self.0.most_free);
+        let whole = self.0.placed.as_ref().filter(|_| self.0.rejected.is_none());
         if let Some(placed) = whole.filter(|placed| placed.fit.parts.len() == 1) {
             let machine = placed.fit.parts[0].machine;
-            let slots = text::count(self.plan.placer.ledger().free(machine) as usize, "slot");
+            let slots = text::count(self.0.places.placer.ledger().free(machine) as usize, "slot");
             return vec![format!(
                 "The machine has {slots} beside other tenants, so room for all {vms}, and nothing crosses a link."
             )];
         }
         let mut lines = Vec::new();
-        if let (Some(_), Some(reason)) = (&self.placed, &self.rejected) {
+        if let (Some(_), Some(reason)) = (&self.0.placed, &self.0.rejected) {
             lines.push(format!("Not all of it has a place: {reason}."));
         }
-        if let Some(other) = &self.other {
+        if let Some(other) = &self.0.other {
             lines.push(format!(
                 "The tenant keeps the place that it has. Other tenants were there when it was placed, it had fewer \
                  virtual machines, or another search chose; a search from now would choose {}. Nothing moves without \
@@ -176,11 +128,11 @@ impl Case<'_> {
                 self.place(other)
             ));
         }
-        if self.survey.is_empty() {
+        if self.0.survey.is_empty() {
             return lines;
         }
         lines.push(format!("No machine has room for all {vms}: the most free slots of one are {most}."));
-        lines.extend((1..).zip(&self.survey).map(|(number, layer)| self.layer(number, layer)));
+        lines.extend((1..).zip(&self.0.survey).map(|(number, layer)| self.layer(number, layer)));
         lines
     }
 
@@ -191,20 +143,16 @@ impl Case<'_> {
             parts.push(format!("{} with too few free slots", layer.without_slots));
         }
         if layer.without_bandwidth > 0 {
-            let nearest = layer.nearest.map(|lack| format!(" ({})", self.lack(lack))).unwrap_or_default();
+            let nearest = layer.nearest.map(|lack| format!(" ({})", self.0.lack(lack))).unwrap_or_default();
             parts.push(format!("{} without the bandwidth{nearest}", layer.without_bandwidth));
         }
-        let cheapest = if self.other.is_some() { "the cheapest would be chosen" } else { "the cheapest is chosen" };
+        let cheapest = if self.0.other.is_some() { "the cheapest would be chosen" } else { "the cheapest is chosen" };
         match layer.feasible.len() {
             0 => parts.push("none can have it".to_owned()),
             1 => parts.push("one can have it".to_owned()),
             more => parts.push(format!("{more} different ones can have it, {cheapest}")),
         }
         format!("{}.", parts.join("; "))
-    }
-
-    fn lack(&self, shortage: Shortage) -> String {
-        shortage.text(|cable| links::name(&self.plan, cable))
     }
 
     /// The reservations of a place.
@@ -229,20 +177,21 @@ impl Case<'_> {
             ">tenants",
             ">queues for them",
         ]);
-        let dedicated = self.policy.queue_budget().tenants;
+        let dedicated = self.0.policy.queue_budget().tenants;
         for (cable, own) in &placed.fit.reservations {
-            let (ledger, room) = (self.plan.placer.ledger(), self.plan.rooms[cable.index()]);
+            let (ledger, room) = (self.0.places.placer.ledger(), self.0.places.rooms[cable.index()]);
             let others = ledger.reserved(*cable);
             let larger = placed.hose.bandwidth().saturating_sub(*own);
             let left = room.tenants.saturating_sub(others).saturating_sub(*own);
-            let mut row = vec![links::name(&self.plan, *cable)];
+            let mut row = vec![links::name(&self.0.places, *cable)];
             row.push(format!("{} and {}", text::rate(*own), text::rate(larger)));
             row.extend([*own, others, room.services, room.levels, room.rate, left].map(text::rate));
             row.extend([(ledger.tenants(*cable) + 1).to_string(), dedicated.to_string()]);
             table.row(row);
         }
         ui.print_table(&table, 3)?;
-        let most = placed.fit.reservations.iter().map(|(cable, _)| self.plan.placer.ledger().tenants(*cable) + 1).max();
+        let most =
+            placed.fit.reservations.iter().map(|(cable, _)| self.0.places.placer.ledger().tenants(*cable) + 1).max();
         let most = most.unwrap_or(0) as usize;
         let queues = if most <= dedicated {
             format!("Every port has a queue for each of its tenants (at most {most} of {dedicated} queues).")
@@ -255,66 +204,6 @@ impl Case<'_> {
             )
         };
         Ok(ui.print(&text::wrapped(&queues, 3))?)
-    }
-
-    fn to_json(&self) -> Value {
-        let (tenant, graph) = (self.tenant, &self.plan.graph);
-        let fit = self.placed.as_ref().map(|placed| &placed.fit);
-        let machines = |fit: &Fit| {
-            let part = |part: &weir_placement::Part| {
-                let name = &graph.hosts[part.machine.index()].name;
-                json!({ "machine": name, "vms": part.vms.iter().sum::<u32>() })
-            };
-            fit.parts.iter().map(part).collect::<Value>()
-        };
-        let layer = |layer: &SurveyLayer| {
-            let tree = |fit: &Fit| {
-                json!({
-                    "tree": fit.root.name(graph),
-                    "cb_bps": u64::try_from(fit.bandwidth()).unwrap_or(u64::MAX),
-                    "cq": fit.tenants(self.plan.placer.ledger()),
-                })
-            };
-            json!({
-                "trees": layer.trees,
-                "without_slots": layer.without_slots,
-                "without_bandwidth": layer.without_bandwidth,
-                "nearest": layer.nearest.map(|lack| self.lack(lack)),
-                "feasible": layer.feasible.iter().map(tree).collect::<Value>(),
-            })
-        };
-        let link = |(cable, own): &(CableId, Bandwidth)| {
-            let (ledger, room) = (self.plan.placer.ledger(), self.plan.rooms[cable.index()]);
-            json!({
-                "link": links::name(&self.plan, *cable),
-                "reserved_bps": own.bps(),
-                "larger_side_bps": tenant.bandwidth().saturating_sub(*own).bps(),
-                "other_tenants_bps": ledger.reserved(*cable).bps(),
-                "services_bps": room.services.bps(),
-                "levels_bps": room.levels.bps(),
-                "rate_bps": room.rate.bps(),
-                "tenants": ledger.tenants(*cable) + 1,
-            })
-        };
-        json!({
-            "tenant": tenant.name,
-            "vms": tenant.vms(),
-            "bandwidth_bps": tenant.bandwidth().bps(),
-            "packets": routes::packets(self.policy, tenant),
-            "places": self.plan.file_name(),
-            "tree": fit.map(|fit| fit.root.name(graph)),
-            "machines": fit.map(machines),
-            "search_from_now": self.other.as_ref().map(|fit| json!({
-                "tree": fit.root.name(graph),
-                "machines": machines(fit),
-            })),
-            "rejected": self.rejected,
-            "most_free_slots": self.most_free,
-            "survey": self.survey.iter().map(layer).collect::<Value>(),
-            "links": fit.into_iter().flat_map(|fit| &fit.reservations).map(link).collect::<Value>(),
-            "queues_for_tenants": self.policy.queue_budget().tenants,
-            "routes": routes::to_json(&self.routes),
-        })
     }
 }
 

@@ -3,19 +3,20 @@
 mod compare;
 mod page;
 mod print;
-mod tenants;
 
 use crate::error::{CommandError, Exit};
 use crate::input;
 use crate::interrupt::Interrupt;
 use crate::output::Ui;
 use crate::report_files::ReportArgs;
-use crate::tenants::{Order, Plan, admit};
+use crate::tenants::watched;
 use crate::text;
 use std::fs::{File, TryLockError};
 use std::path::{Path, PathBuf};
-use tenants::Placement;
-use weir_placement::{Strategy, Weighing};
+use weir_answers::Places;
+use weir_answers::place::{Placement, STRATEGIES, can_place, order, place, strategy};
+use weir_answers::tenants::Order;
+use weir_placement::Strategy;
 use weir_report::json;
 
 /// The options.
@@ -91,36 +92,10 @@ pub(crate) struct Args {
     report: ReportArgs,
 }
 
-/// The strategies by their words.
-const STRATEGIES: [(&str, Strategy); 5] = [
-    ("load", Strategy::QShare(Weighing::Load)),
-    ("queues", Strategy::QShare(Weighing::Queues)),
-    ("bandwidth", Strategy::QShare(Weighing::Bandwidth)),
-    ("first-fit", Strategy::FirstFit),
-    ("oktopus", Strategy::Oktopus),
-];
-
-fn strategy(text: &str) -> Result<Strategy, String> {
-    let named = STRATEGIES.iter().find(|(name, _)| *name == text).map(|(_, strategy)| *strategy);
-    named.ok_or_else(|| "a strategy is `load`, `queues`, `bandwidth`, `first-fit` or `oktopus`".to_owned())
-}
-
-fn order(text: &str) -> Result<Order, String> {
-    match text {
-        "names" => Ok(Order::Names),
-        "payment" => Ok(Order::Payment),
-        _ => Err("an order is `payment` or `names`".to_owned()),
-    }
-}
-
 pub(crate) fn run(args: &Args, ui: &mut Ui) -> Result<Exit, CommandError> {
     let interrupt = Interrupt::listen()?;
     let (policy, notes) = input::policy(&args.policy)??;
-    if policy.tenants().is_empty() {
-        return Err(CommandError::refused("the policy has no tenants")
-            .hint("write them under `tenants`, for example `tenants: { red: { vms: 10, bandwidth: 100Mb/s } }`"));
-    }
-    admit::network(&policy)?;
+    can_place(&policy)?;
     // After the refusals, which have the cause of some of them.
     input::print_notes(&notes, ui)?;
     if args.compare {
@@ -129,17 +104,16 @@ pub(crate) fn run(args: &Args, ui: &mut Ui) -> Result<Exit, CommandError> {
     let report = args.report.prepare()?;
     // Until the file is written: another run that had read it too would undo this one.
     let _lock = args.placed.as_deref().map(lock).transpose()?;
-    let mut plan = Plan::new(&policy, args.strategy);
+    let mut places = Places::new(&policy, args.strategy);
     if let Some(path) = args.placed.as_deref().filter(|path| path.exists() && !args.rebalance) {
-        input::print_notes(&plan.adopt(path, &policy)?, ui)?;
+        input::print_notes(&places.adopt(path, &policy)?, ui)?;
     }
-    plan.arrive_watched(&policy, args.order, Some(&interrupt), ui);
-    let untried = plan.untried;
+    let placement = watched(Some(&interrupt), ui, |on_arrival| place(&policy, places, args.order, on_arrival));
+    let untried = placement.places.untried;
     if untried > 0 && args.rebalance {
         let cause = "interrupted: no tenant was moved";
         return Err(CommandError::interrupted(cause).hint("a placement anew is kept only whole"));
     }
-    let placement = Placement::of(&policy, plan);
     if let Some(path) = &args.placed {
         write(path, &placement)?;
     }
@@ -160,7 +134,7 @@ pub(crate) fn run(args: &Args, ui: &mut Ui) -> Result<Exit, CommandError> {
             None => error,
         });
     }
-    Ok(if placement.plan.rejected.is_empty() { Exit::Done } else { Exit::Failed })
+    Ok(if placement.places.rejected.is_empty() { Exit::Done } else { Exit::Failed })
 }
 
 impl Args {

@@ -1,15 +1,16 @@
 //! The report of `weir place`: the load of links, the tenants of ports, and maps of the fullest racks.
 
 use super::percent;
-use super::tenants::Placement;
 use crate::error::CommandError;
 use crate::report_files::ReportFiles;
-use crate::tenants::links::{kind_name, name};
-use crate::tenants::{Plan, routes, spread_cost};
 use crate::text;
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
+use weir_answers::Places;
+use weir_answers::place::Placement;
+use weir_answers::tenants::links::{kind_name, name};
+use weir_answers::tenants::{routes, spread_cost};
 use weir_placement::{CableId, CableKind};
 use weir_policy::Policy;
 use weir_report::{Axis, Chart, MapRow, Page, Series, SlotMap, Style, Table, Unit, json};
@@ -29,9 +30,9 @@ pub(super) fn write(
     (name, command): (&str, &str),
     report: &ReportFiles,
 ) -> Result<PathBuf, CommandError> {
-    let plan = &placement.plan;
-    let (load, tenants) = (load(plan), tenants_of_ports(plan, policy.queue_budget().tenants));
-    let maps = maps(policy, plan);
+    let places = &placement.places;
+    let (load, tenants) = (load(places), tenants_of_ports(places, policy.queue_budget().tenants));
+    let maps = maps(policy, places);
     report.replace("load.svg", &load.to_svg())?;
     report.replace("tenants.svg", &tenants.to_svg())?;
     for (rack, map) in &maps {
@@ -42,7 +43,7 @@ pub(super) fn write(
         .heading("Load per link")
         .paragraph("The part that is reserved of what levels and services leave to tenants, the fullest link first.")
         .chart(&load)
-        .table(&links(plan))
+        .table(&links(places))
         .heading("Tenants per port")
         .chart(&tenants)
         .heading("Racks")
@@ -62,8 +63,8 @@ pub(super) fn write(
 
 /// The figures of the placement, and tenants without a place.
 fn summary(mut page: Page, policy: &Policy, placement: &Placement) -> Page {
-    let plan = &placement.plan;
-    let ledger = plan.placer.ledger();
+    let places = &placement.places;
+    let ledger = places.placer.ledger();
     let (free, slots) = ledger.slots();
     let (reserved, capacity) = ledger.reserved_of_all();
     page = page.paragraph(&format!(
@@ -76,10 +77,10 @@ fn summary(mut page: Page, policy: &Policy, placement: &Placement) -> Page {
         percent((slots - free).into(), slots.into()),
         percent(reserved, capacity),
     ));
-    if plan.placer.fabric().is_spread() {
-        page = page.paragraph(&spread_cost(plan));
+    if places.placer.fabric().is_spread() {
+        page = page.paragraph(&spread_cost(places));
     }
-    for rejected in &plan.rejected {
+    for rejected in &places.rejected {
         page = page.notice(&format!("No place: {}: {}", rejected.name, rejected.reason()));
     }
     page
@@ -88,26 +89,26 @@ fn summary(mut page: Page, policy: &Policy, placement: &Placement) -> Page {
 const KINDS: [CableKind; 3] = [CableKind::Machine, CableKind::Uplink, CableKind::Core];
 
 /// The cables of a kind.
-fn of_kind(plan: &Plan, kind: CableKind) -> Vec<CableId> {
-    let fabric = plan.placer.fabric();
-    (0..fabric.cables() as u32).map(CableId).filter(|cable| fabric.kind(&plan.graph, *cable) == kind).collect()
+fn of_kind(places: &Places, kind: CableKind) -> Vec<CableId> {
+    let fabric = places.placer.fabric();
+    (0..fabric.cables() as u32).map(CableId).filter(|cable| fabric.kind(&places.graph, *cable) == kind).collect()
 }
 
 /// The reserved part of a cable, 0 to 100; 0 where tenants can reserve nothing.
-fn part(plan: &Plan, cable: CableId) -> f64 {
-    let ledger = plan.placer.ledger();
+fn part(places: &Places, cable: CableId) -> f64 {
+    let ledger = places.placer.ledger();
     let capacity = ledger.capacity(cable).bps();
     if capacity == 0 { 0.0 } else { 100.0 * ledger.reserved(cable).bps() as f64 / capacity as f64 }
 }
 
 /// The reserved part of links, by rank.
-fn load(plan: &Plan) -> Chart {
+fn load(places: &Places) -> Chart {
     let percent = || Unit::Plain("%".to_owned());
     let mut chart = Chart::new(Axis::new("links, the fullest first", percent()), Axis::new("reserved", percent()));
     chart.title = "Reserved part of links".to_owned();
     (chart.x.from, chart.x.to, chart.y.to) = (Some(0.0), Some(100.0), Some(100.0));
     for kind in KINDS {
-        let mut parts: Vec<f64> = of_kind(plan, kind).into_iter().map(|cable| part(plan, cable)).collect();
+        let mut parts: Vec<f64> = of_kind(places, kind).into_iter().map(|cable| part(places, cable)).collect();
         parts.sort_by(|one, other| other.total_cmp(one));
         let (count, last) = (parts.len() as f64, parts.last().copied());
         let mut points: Vec<(f64, f64)> =
@@ -121,16 +122,16 @@ fn load(plan: &Plan) -> Chart {
 }
 
 /// How many ports have how many tenants.
-fn tenants_of_ports(plan: &Plan, queues: usize) -> Chart {
-    let ledger = plan.placer.ledger();
-    let most = (0..plan.placer.fabric().cables() as u32).map(|at| ledger.tenants(CableId(at))).max().unwrap_or(0);
+fn tenants_of_ports(places: &Places, queues: usize) -> Chart {
+    let ledger = places.placer.ledger();
+    let most = (0..places.placer.fabric().cables() as u32).map(|at| ledger.tenants(CableId(at))).max().unwrap_or(0);
     let most = most.min(BARS);
     let unit = || Unit::Plain(String::new());
     let mut chart = Chart::new(Axis::new("tenants of a port", unit()), Axis::new("ports", unit()));
     chart.title = format!("Tenants per port, with {} for single tenants", text::count(queues, "queue"));
     chart.categories = (0..=most).map(|at| if at == BARS { format!("{at}+") } else { at.to_string() }).collect();
     for kind in KINDS {
-        let cables = of_kind(plan, kind);
+        let cables = of_kind(places, kind);
         // The other end of a machine's cable is the machine's own interface.
         let ends = if kind == CableKind::Machine { 1.0 } else { 2.0 };
         let count = |tenants: u32| cables.iter().filter(|cable| ledger.tenants(**cable).min(BARS) == tenants).count();
@@ -142,11 +143,11 @@ fn tenants_of_ports(plan: &Plan, queues: usize) -> Chart {
 }
 
 /// The fullest links.
-fn links(plan: &Plan) -> Table {
-    let ledger = plan.placer.ledger();
-    let mut cables: Vec<CableId> = (0..plan.placer.fabric().cables() as u32).map(CableId).collect();
+fn links(places: &Places) -> Table {
+    let ledger = places.placer.ledger();
+    let mut cables: Vec<CableId> = (0..places.placer.fabric().cables() as u32).map(CableId).collect();
     cables.retain(|cable| ledger.tenants(*cable) > 0);
-    cables.sort_by(|one, other| part(plan, *other).total_cmp(&part(plan, *one)).then(one.cmp(other)));
+    cables.sort_by(|one, other| part(places, *other).total_cmp(&part(places, *one)).then(one.cmp(other)));
     let mut table = Table::new()
         .text("fullest links")
         .number("tenants")
@@ -156,18 +157,18 @@ fn links(plan: &Plan) -> Table {
         .number("levels")
         .number("rate");
     for cable in cables.into_iter().take(LINKS) {
-        let room = plan.rooms[cable.index()];
+        let room = places.rooms[cable.index()];
         let rates = [ledger.reserved(cable), room.tenants, room.services, room.levels, room.rate].map(text::rate);
-        let first = [name(plan, cable), ledger.tenants(cable).to_string()];
+        let first = [name(places, cable), ledger.tenants(cable).to_string()];
         table.row(first.into_iter().chain(rates));
     }
     table
 }
 
 /// The racks with the most slots in use, by name.
-fn maps(policy: &Policy, plan: &Plan) -> Vec<(String, SlotMap)> {
+fn maps(policy: &Policy, places: &Places) -> Vec<(String, SlotMap)> {
     let mut occupied: BTreeMap<MachineId, Vec<(String, u32)>> = BTreeMap::new();
-    for (name, placed) in plan.placer.placed() {
+    for (name, placed) in places.placer.placed() {
         for part in &placed.fit.parts {
             occupied.entry(part.machine).or_default().push((name.clone(), part.vms.iter().sum()));
         }
@@ -180,7 +181,7 @@ fn maps(policy: &Policy, plan: &Plan) -> Vec<(String, SlotMap)> {
         name: network.machine(*machine).name().to_owned(),
         occupied: occupied.get(machine).cloned().unwrap_or_default(),
         slots: network.machine(*machine).slots(),
-        remark: format!("{:.0} % of its link", part(plan, CableId(machine.0))),
+        remark: format!("{:.0} % of its link", part(places, CableId(machine.0))),
     };
     let map = |rack: &weir_network::Rack| {
         let title = format!("Rack {}", rack.name());

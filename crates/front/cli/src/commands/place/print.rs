@@ -1,12 +1,13 @@
 //! The tables of `weir place`.
 
 use super::percent;
-use super::tenants::Placement;
 use crate::error::CommandError;
 use crate::output::{Style, Table, Ui};
-use crate::tenants::{routes, spread_cost};
+use crate::tenants;
 use crate::text;
 use std::collections::BTreeMap;
+use weir_answers::place::Placement;
+use weir_answers::tenants::spread_cost;
 use weir_network::Graph;
 use weir_placement::{CableId, Placer, Shortage};
 use weir_policy::Policy;
@@ -16,40 +17,40 @@ use weir_units::Bandwidth;
 const LINKS: usize = 10;
 
 pub(super) fn print(policy: &Policy, placement: &Placement, ui: &mut Ui) -> Result<(), CommandError> {
-    let plan = &placement.plan;
-    ui.print_table(&tenants(policy, placement), 0)?;
-    for rejected in &plan.rejected {
+    let places = &placement.places;
+    ui.print_table(&table(policy, placement), 0)?;
+    for rejected in &places.rejected {
         let title = ui.on_out(Style::Error, if rejected.kept == 0 { "no place:" } else { "no place for all:" });
         ui.print(&format!("{title} {}: {}\n", rejected.name, rejected.reason()))?;
     }
-    if plan.rejected.iter().any(|rejected| rejected.shortage == Shortage::Groups) {
+    if places.rejected.iter().any(|rejected| rejected.shortage == Shortage::Groups) {
         ui.print("  Oktopus has one bandwidth for all virtual machines of a tenant; use another strategy\n")?;
-    } else if !plan.rejected.is_empty() {
+    } else if !places.rejected.is_empty() {
         ui.print(
             "  the search is a heuristic: `weir check` shows whether another order or search places all tenants\n",
         )?;
     }
-    let (free, slots) = plan.placer.ledger().slots();
-    let (reserved, capacity) = plan.placer.ledger().reserved_of_all();
+    let (free, slots) = places.placer.ledger().slots();
+    let (reserved, capacity) = places.placer.ledger().reserved_of_all();
     ui.print(&format!(
         "\n{} of {} placed, {} before; {} of {slots} slots used ({}), {} of all links reserved\n",
         placement.whole(),
         policy.tenants().len(),
-        plan.kept.len(),
+        places.kept.len(),
         slots - free,
         percent((slots - free).into(), slots.into()),
         percent(reserved, capacity),
     ))?;
-    if plan.placer.fabric().is_spread() && reserved > 0 {
-        ui.print(&text::wrapped(&spread_cost(plan), 0))?;
+    if places.placer.fabric().is_spread() && reserved > 0 {
+        ui.print(&text::wrapped(&spread_cost(places), 0))?;
     }
     if reserved > 0 {
         ui.print("\n")?;
-        ui.print_table(&links(&plan.graph, &plan.placer), 0)?;
+        ui.print_table(&links(&places.graph, &places.placer), 0)?;
     }
     if !placement.routes.is_empty() {
         ui.print("\n")?;
-        routes::print(&placement.routes, ui)?;
+        tenants::routes::print(&placement.routes, ui)?;
         let remark = "The network has several paths: packets that take other links than their tenant's have no \
                       reservation there. Weir configures no routes; see `tenant-queues: { paths: … }` in the policy.";
         ui.print(&text::wrapped(remark, 0))?;
@@ -57,7 +58,7 @@ pub(super) fn print(policy: &Policy, placement: &Placement, ui: &mut Ui) -> Resu
     Ok(())
 }
 
-fn tenants(policy: &Policy, placement: &Placement) -> Table {
+fn table(policy: &Policy, placement: &Placement) -> Table {
     let mut table = Table::new(&["tenant", ">VMs", ">bandwidth", "tree", "machines", ">links", ">DSCP", ""]);
     let known: BTreeMap<&str, Bandwidth> =
         policy.tenants().iter().map(|tenant| (tenant.name.as_str(), tenant.bandwidth())).collect();

@@ -85,7 +85,10 @@ pub(super) fn guest_remark(policy: &Policy, name: &str) -> Option<Diagnostic> {
 }
 
 /// Reads the name of an interface: at most 15 bytes without blanks, `/` and `:`, as Linux has them, and no glob.
-pub(super) fn interface_name(text: &str) -> Result<String, String> {
+///
+/// # Errors
+/// Other texts.
+pub fn interface_name(text: &str) -> Result<String, String> {
     let is_letter = |c: char| c.is_ascii_graphic() && !matches!(c, '/' | ':' | '*' | '?');
     let is_name = (1..=15).contains(&text.len()) && text.chars().all(is_letter);
     if is_name { Ok(text.to_owned()) } else { Err("it is not the name of an interface".to_owned()) }

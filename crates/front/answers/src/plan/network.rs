@@ -1,53 +1,52 @@
 //! The network that a plan is checked against: the buffers of ports and the retransmission timers.
 //!
-//! Approach: the policy states buffers; timers are those of Linux unless the command line gives
+//! Approach: the policy states buffers; timers are those of Linux unless the caller gives
 //! another. A scenario under the same policy replaces both by those of its links and transports, so
 //! that a plan and a simulated run are about the same network.
 
-use crate::error::CommandError;
-use crate::input;
-use crate::output::Ui;
-use std::path::Path;
+use crate::error::AnswerError;
 use weir_latency::retransmission::LINUX_MIN_RTO;
 use weir_network::PortBuffers;
 use weir_policy::Policy;
-use weir_runs::memory;
-use weir_scenario::{ReadOptions, Scenario};
+use weir_scenario::Scenario;
 use weir_units::{Duration, ServiceId};
 
 /// Buffers and timers, with their origins.
-pub(crate) struct PlannedNetwork {
+pub struct PlannedNetwork {
     /// The buffers of ports.
-    pub(crate) buffers: PortBuffers,
-    /// The timer of the command line.
+    pub(super) buffers: PortBuffers,
+    /// The timer that was given.
     timer: Option<Duration>,
     scenario: Option<Scenario>,
 }
 
 /// The shortest retransmission timeout of a service, and its origin.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Timer {
+pub struct Timer {
     /// `None` if the service's transports repair no loss.
-    pub(crate) shortest: Option<Duration>,
-    pub(crate) from: String,
+    pub shortest: Option<Duration>,
+    /// The origin of the timer.
+    pub from: String,
 }
 
 impl PlannedNetwork {
-    /// The network of a policy, or that of a scenario under it.
-    pub(crate) fn read(
+    /// The network of a policy; `timer` is the shortest retransmission timeout, if it is not Linux's default.
+    pub fn of_policy(policy: &Policy, timer: Option<Duration>) -> Self {
+        Self { buffers: policy.network().port_buffers(), timer, scenario: None }
+    }
+
+    /// The network of a scenario under the policy. `timer` replaces the timers of its transports; `name` is the
+    /// scenario's file in messages.
+    ///
+    /// # Errors
+    /// A scenario without a policy, or with another one.
+    pub fn of_scenario(
         policy: &Policy,
         timer: Option<Duration>,
-        scenario: Option<&Path>,
-        ui: &mut Ui,
-    ) -> Result<Self, CommandError> {
-        let Some(path) = scenario else {
-            return Ok(Self { buffers: policy.network().port_buffers(), timer, scenario: None });
-        };
-        let (scenario, notes) = input::scenario(path, &ReadOptions { set: Vec::new(), memory: memory::available() })??;
-        input::print_notes(&notes, ui)?;
+        (name, scenario): (&str, Scenario),
+    ) -> Result<Self, AnswerError> {
         let refused = |cause: &str| {
-            CommandError::refused(format!("{}: {cause}", path.display()))
-                .hint("name a scenario whose `policy:` is the planned policy")
+            AnswerError::refused(cause).at(name, None).hint("name a scenario whose `policy:` is the planned policy")
         };
         let governed = scenario.governed().ok_or_else(|| refused("the scenario has no policy"))?;
         if governed.policy.digest() != policy.digest() {
@@ -61,7 +60,7 @@ impl PlannedNetwork {
     }
 
     /// The timer of a service, nested ones included: the longest of the scenario's flow groups.
-    pub(crate) fn timer(&self, policy: &Policy, service: ServiceId) -> Timer {
+    pub(super) fn timer(&self, policy: &Policy, service: ServiceId) -> Timer {
         if let Some(shortest) = self.timer {
             return Timer { shortest: Some(shortest), from: "as given".to_owned() };
         }

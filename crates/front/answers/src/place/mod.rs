@@ -1,56 +1,117 @@
-//! The result of `weir place`: each tenant's place, or its shortage.
+//! `place`: tenants' virtual machines onto machines.
+//!
+//! [`place`] continues [`Places`], those of an earlier placement or none; its [`Placement`] is the content of the file
+//! that the next one continues. [`compare`] places the same tenants by every strategy, from nothing.
 
-use crate::tenants::Plan;
+mod compare;
+
+pub use compare::{Compared, Comparison, compare};
+
+use crate::error::AnswerError;
 use crate::tenants::routes::{self, TenantRoute};
+use crate::tenants::{OnArrival, Order, Places, admit};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use weir_binding::{Sites, Values};
-use weir_placement::{Shortage, TenantPlace};
+use weir_placement::{Shortage, Strategy, TenantPlace, Weighing};
 use weir_policy::{Policy, Tenant};
 use weir_units::{MachineId, TenantId};
 
+/// The strategies by their names.
+pub const STRATEGIES: [(&str, Strategy); 5] = [
+    ("load", Strategy::QShare(Weighing::Load)),
+    ("queues", Strategy::QShare(Weighing::Queues)),
+    ("bandwidth", Strategy::QShare(Weighing::Bandwidth)),
+    ("first-fit", Strategy::FirstFit),
+    ("oktopus", Strategy::Oktopus),
+];
+
+/// The strategy of a name.
+///
+/// # Errors
+/// The known names.
+pub fn strategy(text: &str) -> Result<Strategy, String> {
+    let named = STRATEGIES.iter().find(|(name, _)| *name == text).map(|(_, strategy)| *strategy);
+    named.ok_or_else(|| "a strategy is `load`, `queues`, `bandwidth`, `first-fit` or `oktopus`".to_owned())
+}
+
+/// The order of a name.
+///
+/// # Errors
+/// The known names.
+pub fn order(text: &str) -> Result<Order, String> {
+    match text {
+        "names" => Ok(Order::Names),
+        "payment" => Ok(Order::Payment),
+        _ => Err("an order is `payment` or `names`".to_owned()),
+    }
+}
+
+/// Refuses a policy none of whose tenants could have a place.
+///
+/// # Errors
+/// No tenants, machines without slots, and switches without queues for tenants.
+pub fn can_place(policy: &Policy) -> Result<(), AnswerError> {
+    if policy.tenants().is_empty() {
+        return Err(AnswerError::refused("the policy has no tenants")
+            .hint("write them under `tenants`, for example `tenants: { red: { vms: 10, bandwidth: 100Mb/s } }`"));
+    }
+    Ok(admit::network(policy)?)
+}
+
+/// Places the tenants of a policy that `places` does not have, in this order. A caller that ends it gets those so far,
+/// and the number of the others in [`Places::untried`].
+pub fn place(policy: &Policy, mut places: Places, order: Order, on_arrival: OnArrival<'_>) -> Placement {
+    places.arrive(policy, order, on_arrival);
+    Placement::of(policy, places)
+}
+
 /// A tenant with a place.
-pub(super) struct PlacedTenant {
-    pub(super) name: String,
+pub struct PlacedTenant {
+    /// The tenant.
+    pub name: String,
     /// The switch at the root of its tree, or its machine.
-    pub(super) tree: String,
+    pub tree: String,
     /// The switches that this one stands for, itself included; 0 for a machine.
-    pub(super) roots: usize,
+    pub roots: usize,
     /// Virtual machines and their machines.
-    pub(super) vms: Vec<(String, String)>,
-    pub(super) dscp: Option<u8>,
+    pub vms: Vec<(String, String)>,
+    /// The DSCP value of its packets in queues of its own.
+    pub dscp: Option<u8>,
     /// The links with a reservation, and the reservation in bit/s.
-    pub(super) links: Vec<(String, u64)>,
+    pub links: Vec<(String, u64)>,
     /// Its virtual machines that had a place before.
-    pub(super) kept: u32,
+    pub kept: u32,
 }
 
 /// All tenants of a policy.
-pub(super) struct Placement {
-    pub(super) placed: Vec<PlacedTenant>,
-    pub(super) routes: Vec<TenantRoute>,
-    pub(super) plan: Plan,
+pub struct Placement {
+    /// The tenants with a place.
+    pub placed: Vec<PlacedTenant>,
+    /// The routes that switches need for them.
+    pub routes: Vec<TenantRoute>,
+    /// The network with their reservations, and the tenants without a place.
+    pub places: Places,
 }
 
 impl Placement {
-    /// The result of a plan.
-    pub(super) fn of(policy: &Policy, plan: Plan) -> Self {
-        let values = values(policy, &plan);
+    fn of(policy: &Policy, places: Places) -> Self {
+        let values = values(policy, &places);
         let tenants = (0..).map(TenantId).zip(policy.tenants());
         let placed = tenants.filter_map(|(id, tenant)| {
-            let placed = plan.placer.placed().get(&tenant.name)?;
-            Some(PlacedTenant::new(tenant, placed, values.get(id), &plan))
+            let placed = places.placer.placed().get(&tenant.name)?;
+            Some(PlacedTenant::new(tenant, placed, values.get(id), &places))
         });
-        Self { placed: placed.collect(), routes: routes::of(&plan, policy), plan }
+        Self { placed: placed.collect(), routes: routes::of(&places, policy), places }
     }
 
     /// Tenants all of whose virtual machines have a place.
-    pub(super) fn whole(&self) -> usize {
-        self.placed.len() - self.plan.rejected.iter().filter(|rejected| rejected.kept > 0).count()
+    pub fn whole(&self) -> usize {
+        self.placed.len() - self.places.rejected.iter().filter(|rejected| rejected.kept > 0).count()
     }
 
-    /// The file's content.
-    pub(super) fn to_json(&self) -> Value {
+    /// The content of the placement's file; the keys are those of `weir place --help`.
+    pub fn to_json(&self) -> Value {
         let tenants = self.placed.iter().map(|tenant| {
             let vms = tenant.vms.iter().map(|(vm, machine)| json!({ "vm": vm, "machine": machine }));
             let links = tenant.links.iter().map(|(link, bps)| json!({ "link": link, "reserved_bps": bps }));
@@ -65,7 +126,7 @@ impl Placement {
             }
             value
         });
-        let rejected = self.plan.rejected.iter().map(|tenant| {
+        let rejected = self.places.rejected.iter().map(|tenant| {
             let mut value = match tenant.shortage {
                 Shortage::Slots { missing } => json!({ "reason": "slots", "missing": missing }),
                 Shortage::Bandwidth { missing, left, .. } => {
@@ -86,9 +147,9 @@ impl Placement {
 }
 
 impl PlacedTenant {
-    fn new(tenant: &Tenant, placed: &TenantPlace, dscp: Option<u8>, plan: &Plan) -> Self {
-        let (graph, placer) = (&plan.graph, &plan.placer);
-        let kept = plan.kept.get(&tenant.name).map_or(&[][..], |entry| &entry.vms);
+    fn new(tenant: &Tenant, placed: &TenantPlace, dscp: Option<u8>, places: &Places) -> Self {
+        let (graph, placer) = (&places.graph, &places.placer);
+        let kept = places.kept.get(&tenant.name).map_or(&[][..], |entry| &entry.vms);
         let mut vms = Vec::new();
         for group in 0..tenant.groups.len() {
             let machines = machines(placed, group, kept.get(group).map_or(&[][..], Vec::as_slice));
@@ -130,15 +191,15 @@ fn machines(placed: &TenantPlace, group: usize, kept: &[(u32, MachineId)]) -> BT
 
 /// The DSCP values of tenants that use links, as if all of them had queues. A tenant keeps the value of the file that
 /// the placement continues.
-fn values(policy: &Policy, plan: &Plan) -> Values {
-    let placer = &plan.placer;
-    let places = policy.tenants().iter().map(|tenant| placer.placed().get(&tenant.name));
-    let sites = Sites::of_placement(places, placer.fabric(), &plan.graph, 1, &[]);
+fn values(policy: &Policy, places: &Places) -> Values {
+    let placer = &places.placer;
+    let fits = policy.tenants().iter().map(|tenant| placer.placed().get(&tenant.name));
+    let sites = Sites::of_placement(fits, placer.fabric(), &places.graph, 1, &[]);
     let pool = policy.tenant_dscps();
     let mut values = Values::new(policy.network().map());
     let on_links = || sites.all().filter(|(_, site)| !site.ports.is_empty()).map(|(tenant, _)| tenant);
     for tenant in on_links() {
-        let kept = plan.kept.get(&policy.tenants()[tenant.index()].name).and_then(|entry| entry.dscp);
+        let kept = places.kept.get(&policy.tenants()[tenant.index()].name).and_then(|entry| entry.dscp);
         if let Some(value) = kept.filter(|value| pool.contains(value)) {
             values.take(&sites, tenant, &[value]);
         }

@@ -9,8 +9,9 @@ use super::caps;
 use super::model::{Estimate, Found, Method, NeededCap, Plan, ServicePlan, traffic};
 use super::network::PlannedNetwork;
 use super::trace::TraceInput;
-use crate::error::CommandError;
+use crate::error::AnswerError;
 use crate::text;
+use weir_latency::levels::Admitted;
 use weir_latency::plan::points::name as point_name;
 use weir_latency::plan::queue::{self, CapacityFrom};
 use weir_latency::plan::{
@@ -21,42 +22,76 @@ use weir_policy::{LatencyTarget, Policy};
 use weir_shaping::ShaperConfig;
 use weir_units::{Bandwidth, Bytes, ContentionPoint, Duration, Load, Quantile, ServiceId};
 
-/// The options of the plan.
+/// The subject of a plan, and its method.
 #[derive(Debug, Clone)]
-pub(crate) struct Choices {
+pub struct PlanOptions {
     /// Only these points; all if empty.
-    pub(crate) at: Vec<ContentionPoint>,
+    pub at: Vec<ContentionPoint>,
     /// Instead of the slowest capacity.
-    pub(crate) capacity: Option<Bandwidth>,
+    pub capacity: Option<Bandwidth>,
     /// Instead of the highest load.
-    pub(crate) load: Option<Load>,
+    pub load: Option<Load>,
     /// Steps of the rate law until senders have converged.
-    pub(crate) iterations: u32,
+    pub iterations: u32,
     /// Instead of iterations × interval.
-    pub(crate) convergence: Option<Duration>,
+    pub convergence: Option<Duration>,
     /// The number of senders whose bursts may arrive at once.
-    pub(crate) senders: u32,
+    pub senders: u32,
     /// The deciding method.
-    pub(crate) by: Method,
+    pub by: Method,
     /// Further capacities for the trace as it is.
-    pub(crate) trace_at: Vec<Bandwidth>,
+    pub trace_at: Vec<Bandwidth>,
     /// Whether the curve of the trace will be drawn.
-    pub(crate) curve: bool,
+    pub curve: bool,
 }
 
-impl Choices {
-    pub(crate) fn judges(&self, point: ContentionPoint) -> bool {
+impl Default for PlanOptions {
+    fn default() -> Self {
+        Self {
+            at: Vec::new(),
+            capacity: None,
+            load: None,
+            iterations: queue::ITERATIONS,
+            convergence: None,
+            senders: queue::SENDERS,
+            by: Method::Bound,
+            trace_at: Vec::new(),
+            curve: false,
+        }
+    }
+}
+
+impl PlanOptions {
+    /// Whether a point counts.
+    pub fn judges(&self, point: ContentionPoint) -> bool {
         self.at.is_empty() || self.at.contains(&point)
     }
 }
 
-/// The plan of a policy with at least one latency target.
-pub(crate) fn plan(
+/// Whether a policy has services with a `p99` target, which [`plan`] takes. Without any, the bounds of its latency
+/// levels are the whole plan.
+///
+/// # Errors
+/// A policy without any latency target.
+pub fn targets(policy: &Policy, admitted: Option<&Admitted>) -> Result<bool, AnswerError> {
+    let percentiles = policy.services().all().iter().any(|service| service.latency().is_some());
+    if !percentiles && admitted.is_none() {
+        return Err(AnswerError::refused("no service has a latency target")
+            .hint("write `latency: { message: 1MB, p99: 20ms }` under a service, or `level: auto` with `worst`"));
+    }
+    Ok(percentiles)
+}
+
+/// The plan of a policy with at least one `p99` target.
+///
+/// # Errors
+/// A trace without messages of a service with a target; a caller that ends the work on the trace.
+pub fn plan(
     policy: &Policy,
-    choices: &Choices,
+    choices: &PlanOptions,
     network: &PlannedNetwork,
     mut trace: Option<&mut TraceInput<'_>>,
-) -> Result<Plan, CommandError> {
+) -> Result<Plan, AnswerError> {
     let points: Vec<Point> =
         points(policy, policy.caps()).into_iter().filter(|point| choices.judges(point.point)).collect();
     let shapers = ShaperConfig::parley(policy, None, None);
@@ -110,7 +145,7 @@ fn refusal(policy: &Policy, caps: &[NeededCap]) -> Option<String> {
 /// The input of the plans of all services.
 struct Context<'a> {
     policy: &'a Policy,
-    choices: &'a Choices,
+    choices: &'a PlanOptions,
     network: &'a PlannedNetwork,
     overloads: &'a [Overload],
 }
@@ -121,7 +156,7 @@ fn service_plan(
     target: LatencyTarget,
     (interval, one_burst): (Duration, Bytes),
     trace: Option<&mut TraceInput<'_>>,
-) -> Result<ServicePlan, CommandError> {
+) -> Result<ServicePlan, AnswerError> {
     let Context { policy, choices, network, overloads } = *context;
     let points = points_of(policy, policy.caps(), id).into_iter();
     let points = &points.filter(|point| choices.judges(point.point)).collect::<Vec<Point>>()[..];
@@ -137,7 +172,7 @@ fn service_plan(
 
     let bound = BurstBound { burst, message: target.message };
     let needs = port_needs(policy.network(), points, &bound, choices.capacity, network.buffers)
-        .map_err(|error| CommandError::refused(error.to_string()))?;
+        .map_err(|error| AnswerError::refused(error.to_string()))?;
     let mut estimates = vec![by_mm1(target, capacity, load)?, by_bound(&bound, target, capacity, load, &sigma_is)];
     let (mut as_it_is, mut as_it_is_smallest, mut trace_curve) = (Vec::new(), None, Vec::new());
     if let Some(trace) = trace {
@@ -179,8 +214,8 @@ pub(super) fn full() -> String {
 }
 
 /// The estimate of the M/M/1 queue.
-fn by_mm1(target: LatencyTarget, capacity: Bandwidth, load: Option<Load>) -> Result<Estimate, CommandError> {
-    let mm1 = Mm1::new(target.message, Quantile::P99).map_err(|error| CommandError::refused(error.to_string()))?;
+fn by_mm1(target: LatencyTarget, capacity: Bandwidth, load: Option<Load>) -> Result<Estimate, AnswerError> {
+    let mm1 = Mm1::new(target.message, Quantile::P99).map_err(|error| AnswerError::refused(error.to_string()))?;
     Ok(Estimate {
         method: Method::Mm1,
         time: load.ok_or_else(full).and_then(|load| or_text(mm1.completion_time(capacity, load))),
@@ -222,7 +257,7 @@ fn by_bound(
 }
 
 /// The part of the burst that decides σ.
-fn origin_of_sigma(burst: Burst, sigma: Bytes, one_burst: Bytes, interval: Duration, choices: &Choices) -> String {
+fn origin_of_sigma(burst: Burst, sigma: Bytes, one_burst: Bytes, interval: Duration, choices: &PlanOptions) -> String {
     if burst.shapers >= sigma {
         return format!("{} bursts of {one_burst}", choices.senders);
     }
@@ -253,7 +288,7 @@ fn capacity_for(bound: &BurstBound, traffic: Bandwidth, target: Duration) -> Fou
 fn capacity_at(bound: &BurstBound, load: Load, target: Duration) -> Found<Bandwidth> {
     bound.smallest_capacity_at(load, target).map_err(|error| match error {
         LatencyError::NoCapacity { least, .. } => {
-            let (load, least) = (super::print::load(Some(load)), super::print::time(least));
+            let (load, least) = (super::words::load(Some(load)), super::words::time(least));
             let convergence = bound.burst.convergence;
             format!("no capacity keeps {target} at a load of {load}, where {convergence} of convergence become {least}")
         }
@@ -268,7 +303,7 @@ fn capacity(
     target: LatencyTarget,
     burst: Bytes,
     points: &[Point],
-    choices: &Choices,
+    choices: &PlanOptions,
 ) -> (Bandwidth, String) {
     if let Some(capacity) = choices.capacity {
         return (capacity, "as given".to_owned());
@@ -283,12 +318,12 @@ fn capacity(
 }
 
 /// The load to plan for, and its origin.
-fn load(points: &[Point], choices: &Choices) -> (Option<Load>, String) {
+fn load(points: &[Point], choices: &PlanOptions) -> (Option<Load>, String) {
     let fullest = queue::fullest(points);
     if let Some(load) = choices.load {
         let from = match fullest {
             Some(point) if point.load != Some(load) => {
-                format!("as given, instead of the policy's {}", super::print::load(point.load))
+                format!("as given, instead of the policy's {}", super::words::load(point.load))
             }
             _ => "as given".to_owned(),
         };
@@ -301,7 +336,7 @@ fn load(points: &[Point], choices: &Choices) -> (Option<Load>, String) {
 }
 
 /// The assumptions of all methods about this service.
-fn assumptions(policy: &Policy, id: ServiceId, points: &[Point], choices: &Choices) -> Vec<String> {
+fn assumptions(policy: &Policy, id: ServiceId, points: &[Point], choices: &PlanOptions) -> Vec<String> {
     let mut lines = vec![
         "all services together stay below the peak load, and one queue delays a message; several on its way add up"
             .to_owned(),

@@ -1,15 +1,15 @@
 //! Possible changes of a share.
 
-use super::Case;
+use super::Explained;
 use crate::text::rate;
 use weir_alloc::Constraint;
 use weir_units::{Bandwidth, ContentionPoint};
 
 /// A sentence or two for the operator who needs another share.
-pub(super) fn advice(case: &Case<'_>) -> String {
-    let policy = case.policy;
-    let service = policy.services().get(case.service).path();
-    let direction = case.direction;
+pub(super) fn advice(explained: &Explained<'_>) -> String {
+    let policy = explained.policy;
+    let service = policy.services().get(explained.service).path();
+    let direction = explained.direction;
     let full = |point: ContentionPoint, place: &str, speed: Bandwidth, key: &str| {
         let cap = policy.caps()[point][direction];
         let (what, raise) = if cap < speed {
@@ -23,9 +23,9 @@ pub(super) fn advice(case: &Case<'_>) -> String {
              raise {raise}."
         )
     };
-    match case.explanation.decided_by {
-        Constraint::Demand => match case.headroom {
-            Some(headroom) if !headroom.is_unlimited() && headroom > case.explanation.share => {
+    match explained.explanation.decided_by {
+        Constraint::Demand => match explained.headroom {
+            Some(headroom) if !headroom.is_unlimited() && headroom > explained.explanation.share => {
                 format!("Its whole demand is met; it could take up to {} at once.", rate(headroom))
             }
             _ => "Its whole demand is met.".to_owned(),
@@ -46,7 +46,7 @@ pub(super) fn advice(case: &Case<'_>) -> String {
             let limiting_service = policy.services().get(service);
             let max = rate(limiting_service.share(point, direction).max);
             let path = limiting_service.path();
-            let whose = if service == case.service { "Its".to_owned() } else { format!("`{path}`'s") };
+            let whose = if service == explained.service { "Its".to_owned() } else { format!("`{path}`'s") };
             format!(
                 "{whose} maximum at the {point}, {max}, limits it. To give it more: raise `max` of `{path}` under \
                  `{point}:`."

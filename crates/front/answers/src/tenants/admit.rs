@@ -5,7 +5,7 @@
 //! tenants that no tree of the empty network can have whatever the search (`weir_placement`'s `possible`), machines
 //! without slots for all, and switches that have no queues for tenants.
 
-use super::{Order, Plan, Rejection};
+use super::{Order, Places, Rejection};
 use crate::text;
 use weir_document::{Diagnostic, Diagnostics, Problems};
 use weir_network::switches::Scheduler;
@@ -22,7 +22,7 @@ const TRIED: usize = 3_000_000;
 ///
 /// # Errors
 /// Machines without slots, and switches that state that they have no weighted queues.
-pub(crate) fn network(policy: &Policy) -> Result<(), Diagnostics> {
+pub fn network(policy: &Policy) -> Result<(), Diagnostics> {
     let mut problems = policy.problems();
     if policy.network().machines().iter().all(|machine| machine.slots() == 0) {
         problems.error(
@@ -63,10 +63,10 @@ pub(crate) fn network(policy: &Policy) -> Result<(), Diagnostics> {
 ///
 /// # Errors
 /// More virtual machines than slots; tenants that no tree can have even in the empty network.
-pub(crate) fn tenants(policy: &Policy, plan: &Plan) -> Result<Vec<Diagnostic>, Diagnostics> {
+pub fn tenants(policy: &Policy, places: &Places) -> Result<Vec<Diagnostic>, Diagnostics> {
     let mut problems = policy.problems();
     let vms: u64 = policy.tenants().iter().map(|tenant| u64::from(tenant.vms())).sum();
-    let slots = plan.placer.ledger().slots().1;
+    let slots = places.placer.ledger().slots().1;
     if vms > slots {
         problems.error(
             policy.span_of(&["tenants"]),
@@ -79,9 +79,9 @@ pub(crate) fn tenants(policy: &Policy, plan: &Plan) -> Result<Vec<Diagnostic>, D
             "give machines more `slots`, or add machines, or remove tenants",
         );
     }
-    let mut alone = Plan::new(policy, Strategy::default());
+    let mut alone = Places::new(policy, Strategy::default());
     let mut beside = Vec::new();
-    for rejected in plan.rejected.iter().take(EXAMINED) {
+    for rejected in places.rejected.iter().take(EXAMINED) {
         let Some(tenant) = policy.tenants().iter().find(|tenant| tenant.name == rejected.name) else { continue };
         match examine(tenant, &mut alone) {
             Lack::Others => beside.push(rejected),
@@ -93,9 +93,9 @@ pub(crate) fn tenants(policy: &Policy, plan: &Plan) -> Result<Vec<Diagnostic>, D
             Lack::Search(lack) => unfound(policy, tenant, &lack, &mut problems),
         }
     }
-    let more = plan.rejected.len().saturating_sub(EXAMINED);
+    let more = places.rejected.len().saturating_sub(EXAMINED);
     if problems.count() == 0 && (more > 0 || !beside.is_empty()) {
-        let found = other_order(policy, plan);
+        let found = other_order(policy, places);
         beside.iter().for_each(|rejected| displaced(policy, rejected, found.as_deref(), &mut problems));
         if more > 0 {
             let hint = found.unwrap_or_else(|| "see `weir place`".to_owned());
@@ -115,7 +115,7 @@ enum Lack {
     Search(Rejection),
 }
 
-fn examine(tenant: &Tenant, alone: &mut Plan) -> Lack {
+fn examine(tenant: &Tenant, alone: &mut Places) -> Lack {
     let hose = file::hose(tenant);
     match alone.placer.arrive(&tenant.name, hose.clone()).map(drop) {
         Ok(()) => {
@@ -132,7 +132,7 @@ fn examine(tenant: &Tenant, alone: &mut Plan) -> Lack {
 /// Remarks on a tenant that the search does not place even in the empty network.
 fn unfound(policy: &Policy, tenant: &Tenant, lack: &Rejection, problems: &mut Problems) {
     let others = [("first-fit", Strategy::FirstFit), ("oktopus", Strategy::Oktopus)];
-    let finds = |strategy| Plan::new(policy, strategy).placer.arrive(&tenant.name, file::hose(tenant)).is_ok();
+    let finds = |strategy| Places::new(policy, strategy).placer.arrive(&tenant.name, file::hose(tenant)).is_ok();
     let hint = match others.into_iter().find(|(_, strategy)| finds(*strategy)) {
         Some((name, _)) => format!("`weir place --strategy {name}` finds a place for it in the empty network"),
         None if is_examined(tenant) => {
@@ -182,7 +182,7 @@ fn displaced(policy: &Policy, rejected: &Rejection, found: Option<&str>, problem
 
 /// The command that places all tenants in another order or by another search, if one of those that are tried does;
 /// tenants of a file stay where they are.
-fn other_order(policy: &Policy, plan: &Plan) -> Option<String> {
+fn other_order(policy: &Policy, places: &Places) -> Option<String> {
     let work = policy.tenants().len() * policy.network().machines().len();
     if work > TRIED {
         return Some("another order (`--order names`) or search (`--strategy`) may place them all".to_owned());
@@ -190,12 +190,12 @@ fn other_order(policy: &Policy, plan: &Plan) -> Option<String> {
     let strategies = [("", Strategy::default()), (" --strategy first-fit", Strategy::FirstFit)];
     let strategies = strategies.into_iter().chain([(" --strategy oktopus", Strategy::Oktopus)]);
     let orders = [("", Order::Payment), (" --order names", Order::Names)];
-    // The plan is that of the default.
+    // The first, the default, gave `places`.
     let tried = strategies.flat_map(|strategy| orders.map(|order| (strategy, order))).skip(1);
     let mut complete =
-        tried.filter(|((_, strategy), (_, order))| plan.anew(policy, *order, *strategy).rejected.is_empty());
+        tried.filter(|((_, strategy), (_, order))| places.anew(policy, *order, *strategy).rejected.is_empty());
     let ((strategy, _), (order, _)) = complete.next()?;
-    let (file, moves) = match plan.file_name().filter(|_| !plan.kept.is_empty()) {
+    let (file, moves) = match places.file_name().filter(|_| !places.kept.is_empty()) {
         Some(file) => (format!(" --placed {file}"), ", and moves none,"),
         None => (String::new(), ""),
     };

@@ -6,7 +6,7 @@ use weir_latency::levels::Admitted;
 use weir_policy::EpochForm;
 
 /// The levels of an admitted policy; its keys are those of `weir check --help`.
-pub(crate) fn to_json(admitted: &Admitted) -> Value {
+pub fn to_json(admitted: &Admitted) -> Value {
     let Some(levels) = admitted.policy.levels() else { return Value::Null };
     let settings = levels.settings();
     let level = |(number, level): (usize, &weir_policy::LevelRates)| {

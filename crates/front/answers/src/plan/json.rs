@@ -1,16 +1,17 @@
 //! A plan for programs.
 
 use super::model::{AsItIs, Estimate, Found, NeededCap, Plan, ServicePlan, TraceSummary};
-use crate::text;
+use crate::{levels, text};
 use serde_json::{Value, json};
+use weir_latency::levels::Admitted;
 use weir_latency::plan::{Gap, Point, PortNeed};
-use weir_units::Load;
-use weir_units::{Bandwidth, Duration};
+use weir_units::{Bandwidth, Duration, Load};
 
 /// The whole plan. Loads are parts of 1; `null` is 100 %, or no estimate if there is a `…_why`. The load of a trace as
-/// it is may be above 1, and is never `null`.
-pub(crate) fn to_json(plan: &Plan) -> Value {
-    json!({
+/// it is may be above 1, and is never `null`. `admitted` is that of a policy with latency levels, `written` whether the
+/// policy keeps every target with the cap that was written into it. The keys are those of `weir plan --help`.
+pub fn to_json(plan: &Plan, admitted: Option<&Admitted>, written: Option<bool>) -> Value {
+    let mut value = json!({
         "kept": plan.is_kept(),
         "largest_load": plan.most.as_ref().ok().copied().flatten().map(Load::as_f64),
         "caps": plan.caps.iter().map(cap).collect::<Value>(),
@@ -18,11 +19,23 @@ pub(crate) fn to_json(plan: &Plan) -> Value {
         "points": plan.points.iter().map(point).collect::<Value>(),
         "trace": plan.trace.as_ref().map(trace),
         "services": plan.services.iter().map(service).collect::<Value>(),
-    })
+    });
+    if let Some(admitted) = admitted {
+        value["levels"] = levels::to_json(admitted);
+    }
+    if let Some(kept) = written {
+        value["kept_as_written"] = kept.into();
+    }
+    value
+}
+
+/// The plan of a policy whose only targets are those of latency levels. Targets that are not kept have been refused.
+pub fn levels_to_json(admitted: &Admitted) -> Value {
+    json!({ "kept": true, "levels": levels::to_json(admitted) })
 }
 
 /// A cap with its point.
-pub(crate) fn cap(needed: &NeededCap) -> Value {
+fn cap(needed: &NeededCap) -> Value {
     let bps = |cap: Option<Bandwidth>| cap.map(Bandwidth::bps);
     json!({"point": needed.point.name(), "tx_bps": bps(needed.cap.tx), "rx_bps": bps(needed.cap.rx)})
 }
@@ -33,7 +46,7 @@ fn point(point: &Point) -> Value {
         "direction": point.direction.name(),
         "capacity_bps": text::bps(point.capacity),
         "peak_load": point.load.map(Load::as_f64),
-        "limited_by": super::print::limited_by(point),
+        "limited_by": super::words::limited_by(point),
     })
 }
 

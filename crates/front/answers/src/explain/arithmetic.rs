@@ -24,7 +24,7 @@ struct Taker<'a> {
 }
 
 /// The computation of `step` as a text.
-pub(super) fn sentence(step: &Step) -> String {
+pub fn sentence(step: &Step) -> String {
     let takers: Vec<Taker<'_>> = step
         .rows
         .iter()
