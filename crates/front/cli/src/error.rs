@@ -93,6 +93,18 @@ impl CommandError {
         Self::failed(format!("cannot write `{}`: {error}", path.display()))
             .hint("check that the directory exists, is writable and that the disk has room")
     }
+    /// The same error with the name of what it is about before the message.
+    #[must_use]
+    pub(crate) fn of(mut self, subject: &str) -> Self {
+        match &mut self.cause {
+            Cause::Failed(message)
+            | Cause::Program(message, _)
+            | Cause::Refused(message)
+            | Cause::Interrupted(message) => *message = format!("{}: {message}", printable(subject.to_owned())),
+            Cause::Document(_) | Cause::OutputClosed => {}
+        }
+        self
+    }
     /// Adds a hint.
     #[must_use]
     pub(crate) fn hint(mut self, hint: impl Into<String>) -> Self {
@@ -215,7 +227,6 @@ impl From<SweepError> for CommandError {
 impl From<ExperimentsError> for CommandError {
     fn from(error: ExperimentsError) -> Self {
         match error {
-            ExperimentsError::File(error) => error.into(),
             ExperimentsError::Threads(_) => Self::failed(error.to_string()),
         }
     }

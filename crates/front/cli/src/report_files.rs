@@ -2,7 +2,7 @@
 
 use crate::error::CommandError;
 use std::path::{Path, PathBuf};
-use weir_results::{Results, ResultsDirectory};
+use weir_results::{FileError, Results, ResultsDirectory};
 use weir_runs::run_files;
 use weir_runs::sweep::MANIFEST;
 
@@ -50,12 +50,12 @@ impl ReportFiles {
     }
 
     /// A directory below, made if it does not exist; older files were accepted with the outer one.
-    pub(crate) fn below(&self, name: &str) -> Result<Self, CommandError> {
+    pub(crate) fn below(&self, name: &str) -> Result<Self, FileError> {
         Ok(Self { directory: ResultsDirectory::prepare(&self.directory.join(name), true)?.path().to_owned() })
     }
 
     /// Writes a file beside the old one and renames it, so that no reader gets half a file.
-    pub(crate) fn replace(&self, name: &str, text: &str) -> Result<PathBuf, CommandError> {
+    pub(crate) fn replace(&self, name: &str, text: &str) -> Result<PathBuf, FileError> {
         let path = self.directory.join(name);
         run_files::write_text(&path, text)?;
         Ok(path)

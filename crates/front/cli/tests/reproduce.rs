@@ -77,6 +77,52 @@ fn several_experiments() {
     assert!(text(&files["report.html"]).contains("weir reproduce parley-fig6 parley-fig1 --report DIR"));
 }
 
+/// A report that cannot be written is named; the others are written, and all results are printed.
+#[test]
+fn one_report_that_cannot_be_written_leaves_the_others() {
+    let directory = directory();
+    let report = directory.path().join("out");
+    std::fs::create_dir(&report).expect("made");
+    std::fs::write(report.join("parley-fig1"), "a file").expect("written");
+    let path = report.display().to_string();
+    let output = run(&["reproduce", "parley-fig1", "parley-fig6", "--report", &path, "--force"]);
+    let (errors, results) = (text(&output.stderr).replace(&path, "OUT"), text(&output.stdout));
+    assert_eq!(output.status.code(), Some(1), "{errors}");
+    assert!(errors.contains("error: parley-fig1: `OUT/parley-fig1` is a file, not a directory"), "{errors}");
+    assert!(errors.contains("1 page below OUT/report.html"), "{errors}");
+    assert!(results.contains("parley-fig1: ") && results.contains("parley-fig6: "), "{results}");
+    let files = files(&report);
+    assert!(files.contains_key("parley-fig6/report.html") && files.contains_key("parley-fig6/shares-sim.svg"));
+    let page = text(&files["report.html"]);
+    assert!(page.contains("(its files are not written)") && !page.contains("parley-fig1/report.html"));
+    // The page of all experiments is a report, too.
+    std::fs::remove_file(report.join("parley-fig1")).expect("removed");
+    std::fs::remove_file(report.join("report.html")).expect("removed");
+    std::fs::create_dir(report.join("report.html")).expect("made");
+    let output = run(&["reproduce", "parley-fig1", "parley-fig6", "--report", &path, "--force"]);
+    let errors = text(&output.stderr).replace(&path, "OUT");
+    assert_eq!(output.status.code(), Some(1), "{errors}");
+    assert!(errors.contains("error: the page of all experiments: cannot write `OUT/report.html`"), "{errors}");
+    assert!(report.join("parley-fig1/report.html").exists() && text(&output.stdout).contains("parley-fig6: "));
+}
+
+/// Neither does a run whose files cannot be written lose its results.
+#[test]
+fn a_run_whose_files_cannot_be_written_has_its_results() {
+    let directory = directory();
+    std::fs::write(directory.path().join("runs"), "a file").expect("written");
+    let path = directory.path().display().to_string();
+    let output = run(&["reproduce", "qjump-leafspine", "--report", &path, "--force", "--json"]);
+    let errors = text(&output.stderr);
+    assert_eq!(output.status.code(), Some(1), "{errors}");
+    assert!(errors.contains("error: qjump-leafspine level: cannot make the directory"), "{errors}");
+    let object = json(&output);
+    assert_eq!(object["complete"], true, "{object}");
+    assert!(object["rows"].as_array().is_some_and(|rows| rows.iter().all(|row| row["measured"].is_f64())), "{object}");
+    let page = std::fs::read_to_string(directory.path().join("report.html")).expect("the page is written");
+    assert!(page.contains("qjump-leafspine level has no files: "), "{page}");
+}
+
 #[test]
 fn refusals() {
     insta::assert_snapshot!(

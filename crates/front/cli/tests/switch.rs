@@ -187,21 +187,34 @@ fn assert_shares(network: &Network) {
         let offloads = || weir_linux::interface::Interface::named(port).expect("there").set_offloads(false);
         network.switch.run(offloads).expect("enter").expect("offloads");
     }
-    network.switch.run(|| apply(&mut TcSwitch::new("r1"), &desired).expect("applied")).expect("enter");
-    let to = SocketAddr::from(([10, 77, 0, 2], PORT));
-    let measure = |queues: usize, count| {
-        let receiver = bound(&network.b, to);
-        let socket = || UdpSocket::bind(("10.77.0.1", 0)).expect("a socket");
-        let senders: Vec<UdpSocket> = (0..queues).map(|_| network.a.run(socket).expect("enter")).collect();
-        let packets = datagrams::shares(&senders, &receiver, to, count);
-        println!("{packets:?} packets");
-        packets
+    let open = || {
+        network.switch.run(|| apply(&mut TcSwitch::new("r1"), &desired).expect("applied")).expect("enter");
     };
-    let weighted = measure(2, 2_000);
+    open();
+    let weighted = departures(network, &[0, 8], 180, &open);
     let ratio = weighted[1] as f64 / weighted[0] as f64;
     assert!((ratio / 3.0 - 1.0).abs() < 0.1, "weights 1 and 3: {weighted:?}");
-    let strict = measure(3, 2_000);
-    assert!(strict[2] > 1_960, "the strict queue has the port: {strict:?}");
+    let strict = departures(network, &[0, 8, 16], 180, &open);
+    assert_precedes(&strict, 2);
+}
+
+/// By DSCP value: the packets from `a` that the port to `b` sends while the queues of all hold packets. `open` restores
+/// the port's configuration.
+fn departures(network: &Network, dscps: &[u8], room: usize, open: &dyn Fn()) -> Vec<usize> {
+    let to = SocketAddr::from(([10, 77, 0, 2], PORT));
+    // A receiver for each measurement: packets of before do not count.
+    let receiver = bound(&network.b, to);
+    let socket = || UdpSocket::bind(("10.77.0.1", 0)).expect("a socket");
+    let sockets: Vec<UdpSocket> = dscps.iter().map(|_| network.a.run(socket).expect("enter")).collect();
+    let senders: Vec<(&UdpSocket, u8)> = sockets.iter().zip(dscps.iter().copied()).collect();
+    let close = || network.tc(&format!("class change dev m2 {}", datagrams::CLOSED));
+    datagrams::Port { to, receiver: &receiver, room, close: &close, open }.departures_of(&senders)
+}
+
+/// A strict queue has 98 % of the port: each other one has a rate of its own of a packet every 3 s.
+fn assert_precedes(packets: &[usize], queue: usize) {
+    let all: usize = packets.iter().sum();
+    assert!(packets[queue] * 100 > all * 98, "queue {queue} has the port: {packets:?}");
 }
 
 /// Level 1 is m1's alone; m3 is not in the policy.
@@ -290,22 +303,13 @@ fn data_with_credits_has_its_part_of_a_port_and_messages_precede_it() {
         let offloads = || weir_linux::interface::Interface::named(port).expect("there").set_offloads(false);
         network.switch.run(offloads).expect("enter").expect("offloads");
     }
-    let to = SocketAddr::from(([10, 77, 0, 2], PORT));
-    // A receiver for each measurement: packets of before do not count.
-    let measure = |dscps: &[u8]| {
-        let receiver = bound(&network.b, to);
-        let socket = || UdpSocket::bind(("10.77.0.1", 0)).expect("a socket");
-        let sockets: Vec<UdpSocket> = dscps.iter().map(|_| network.a.run(socket).expect("enter")).collect();
-        let senders: Vec<(&UdpSocket, u8)> = sockets.iter().zip(dscps.iter().copied()).collect();
-        let packets = datagrams::shares_of(&senders, &receiver, to, 2_000);
-        println!("{packets:?} packets");
-        packets
-    };
-    let both = measure(&[0, CREDIT_DATA]);
+    let open = || drop(network.on_bridge("apply", &[]));
+    open();
+    let both = departures(&network, &[0, CREDIT_DATA], 270, &open);
     let ratio = both[1] as f64 / both[0] as f64;
     assert!((ratio / 3.0 - 1.0).abs() < 0.1, "weights 1 and 3: {both:?}");
-    let all = measure(&[0, CREDIT_DATA, CREDIT_MESSAGES]);
-    assert!(all[2] > 1_960, "messages have the port: {all:?}");
+    let all = departures(&network, &[0, CREDIT_DATA, CREDIT_MESSAGES], 270, &open);
+    assert_precedes(&all, 2);
     assert!(network.weir(&["remove", "--bridge", "br0"]).status.success());
 }
 

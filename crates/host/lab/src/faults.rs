@@ -102,7 +102,7 @@ impl Fault {
         }
         let names = all.iter().take(SHOWN).copied().collect::<Vec<_>>().join(", ");
         let more = if all.len() > SHOWN { ", …" } else { "" };
-        let hint = Suggester::default().hint(name, all.iter().copied(), &format!("it has {names}{more}"));
+        let hint = Suggester::default().hint_of_name(name, all.iter().copied(), &format!("it has {names}{more}"));
         Err(FaultError { cause: format!("the scenario has no {what} {}", quote(name)), hint })
     }
 }
@@ -172,7 +172,7 @@ mod tests {
         let hint = |hint: &str| hint.to_owned();
         assert_eq!(
             refused("1s=agent:a3"),
-            ("the scenario has no machine with an agent `a3`".to_owned(), hint("did you mean `a1`?"))
+            ("the scenario has no machine with an agent `a3`".to_owned(), hint("did you mean one of `a[1-2]`?"))
         );
         assert_eq!(
             refused("1s=ports:lfet"),

@@ -48,6 +48,14 @@ impl Refusal {
         };
         Self { cause: cause.into(), hint, instead }
     }
+    /// The same refusal as one of a longer text, of which the refused text is a part: its suggestions with the text
+    /// `before` and `behind` the part.
+    #[must_use]
+    pub fn within(self, before: &str, behind: &str) -> Self {
+        let more = did_you_mean(&self.instead).and_then(|question| self.hint.strip_prefix(&*question));
+        let more = more.unwrap_or(&self.hint).trim_start().to_owned();
+        Self::instead(self.cause, self.instead.iter().map(|text| format!("{before}{text}{behind}")), more)
+    }
     /// A refusal of `text` for a leading zero in it; `meant` is the text without it.
     pub fn leading_zero(text: &str, meant: impl Into<String>) -> Self {
         Self::instead(format!("{} has a leading zero", quote(text)), [meant], digits::LEADING_ZERO)

@@ -86,8 +86,6 @@ pub struct Table<R> {
     columns: Vec<String>,
     record: csv::ByteRecord,
     line: u64,
-    /// Whether `record` is the next row: the first line of a table without a head line.
-    is_first_row: bool,
 }
 
 /// An input that fails in a line that is too long, behind all bytes before that.
@@ -135,26 +133,12 @@ impl<R: Read> Table<R> {
     /// # Errors
     /// If there is none, or the input cannot be read.
     pub fn open(input: R) -> Result<Self, TableError> {
-        Self::new(input, None)
-    }
-
-    /// Reads the head line, or the first row of a table without one: its first field begins like a number, and its
-    /// first columns are `names`. Lines that begin with `#` are comments.
-    ///
-    /// # Errors
-    /// As [`Table::open`].
-    pub fn open_headless(input: R, names: &[&str]) -> Result<Self, TableError> {
-        Self::new(input, Some(names))
-    }
-
-    fn new(input: R, names: Option<&[&str]>) -> Result<Self, TableError> {
         // Lines end in a line feed, also the last one; a carriage return before it is a space,
         // which is trimmed. So lines are counted alike for all line ends.
         let mut reader = csv::ReaderBuilder::new()
             .flexible(true)
             .has_headers(false)
             .trim(csv::Trim::All)
-            .comment(names.map(|_| b'#'))
             .terminator(csv::Terminator::Any(b'\n'))
             .from_reader(BoundedLines { input: input.chain(&b"\n"[..]), bytes: 0 });
         let mut problems = TableError::default();
@@ -170,18 +154,12 @@ impl<R: Read> Table<R> {
                 }
             }
         }
-        let mut columns: Vec<String> = record.iter().map(|name| String::from_utf8_lossy(name).into_owned()).collect();
-        let is_number = |text: &String| text.starts_with(|c: char| c.is_ascii_digit() || c == '.' || c == '-');
-        let is_first_row = names.is_some() && columns.first().is_some_and(is_number);
-        if is_first_row {
-            let given = names.unwrap_or_default().iter().copied().chain(std::iter::repeat(""));
-            columns = given.map(str::to_owned).take(columns.len()).collect();
-        }
+        let columns: Vec<String> = record.iter().map(|name| String::from_utf8_lossy(name).into_owned()).collect();
         if columns.iter().all(String::is_empty) && problems.rows.is_empty() {
             problems.add(None, "the table is empty", "name the columns in the first line");
         }
         let line = reader.position().line().saturating_sub(1);
-        problems.finish(Self { reader, columns, record, line, is_first_row })
+        problems.finish(Self { reader, columns, record, line })
     }
 
     /// The position of a column, if it exists.
@@ -237,9 +215,6 @@ impl<R: Read> Table<R> {
 
     /// Goes to the next row. `false` at the end, or when the input cannot be read further.
     pub fn advance(&mut self, problems: &mut TableError) -> bool {
-        if std::mem::take(&mut self.is_first_row) {
-            return true;
-        }
         loop {
             match self.reader.read_byte_record(&mut self.record) {
                 Ok(true) => {}
@@ -337,22 +312,11 @@ mod tests {
     }
 
     #[test]
-    fn a_table_without_a_head_line_has_the_given_columns() {
-        let rows = |text: &str| {
-            let mut table = Table::open_headless(text.as_bytes(), &["time", "size"]).expect("a table");
-            let (time, size) = (table.find("time").expect("there"), table.find("size").expect("there"));
-            let (mut problems, mut rows) = (TableError::default(), Vec::new());
-            while table.advance(&mut problems) {
-                rows.push(format!("{}: {} {}", table.line(), table.field(time), table.field(size)));
-            }
-            assert_eq!(problems, TableError::default());
-            rows.join(", ")
-        };
-        assert_eq!(rows("0.5,1500\n1.5,9000\n"), "1: 0.5 1500, 2: 1.5 9000");
-        assert_eq!(rows("# a trace\n\n\"0.5\",1500,more\n# end\n1.5,9000,\n"), "3: 0.5 1500, 5: 1.5 9000");
-        assert_eq!(rows("# a trace\r\n\r\n\"size\",\"time\"\r\n1500,0.5\r\n"), "4: 0.5 1500");
-        let refused = |text: &str| Table::open_headless(text.as_bytes(), &["time"]).map(drop).unwrap_err().to_string();
-        assert_eq!(refused("# only a comment\n"), "the table is empty (name the columns in the first line)");
+    fn a_table_without_a_name_is_empty() {
+        let refused = |text: &str| Table::open(text.as_bytes()).map(drop).unwrap_err().to_string();
+        for text in ["", "\n\r\n", ",\n"] {
+            assert_eq!(refused(text), "the table is empty (name the columns in the first line)", "{text:?}");
+        }
     }
 
     #[test]

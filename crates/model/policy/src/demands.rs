@@ -179,7 +179,7 @@ impl Reader<'_> {
         let found = network.machine_named(name);
         if found.is_none() {
             let known = network.machines().iter().map(|machine| machine.name());
-            let hint = self.suggester.hint(name, known, "name a machine of the policy");
+            let hint = self.suggester.hint_of_name(name, known, "name a machine of the policy");
             self.problems.error(span, format!("there is no machine {} in the policy", quote(name)), hint);
         }
         found

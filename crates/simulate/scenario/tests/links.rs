@@ -84,3 +84,27 @@ fn a_machine_may_have_the_name_of_its_rack() {
     names.dedup();
     assert_eq!(names.len(), count);
 }
+
+/// A suggestion replaces the whole name, and the rest of the name stays as it is.
+#[test]
+fn ranges_in_names_of_links_are_suggested_as_elsewhere() {
+    let widths = "have different widths";
+    for (link, cause, hint) in [
+        ("a[0-01]->b", format!("the numbers of `a[0-01]` {widths}"), "did you mean `a[0-1]->b` or `a[00-01]->b`?"),
+        ("a -> b[2-1] ", "the range `b[2-1]` is reversed".to_owned(), "did you mean `a -> b[1-2] `?"),
+        ("h[2-1]#host<->a", "the range `h[2-1]` is reversed".to_owned(), "did you mean `h[1-2]#host<->a`?"),
+        (
+            "a->b[1..2]",
+            "`b[1..2]` is not a range".to_owned(),
+            "did you mean `a->b[1-2]`? a range has both ends, as `m[1-10]`",
+        ),
+        ("a->b[1]", "`b[1]` is not a range".to_owned(), "write `b1` for the one, or both ends of a range as `m[1-10]`"),
+        // No link's name: a number beside a range, and another range that is refused.
+        ("a->b[0-01]#2", format!("the numbers of `b[0-01]` {widths}"), "for example `left->right`"),
+        ("a[2-1]->b[0-01]", "the range `a[2-1]` is reversed".to_owned(), "for example `left->right`"),
+    ] {
+        let errors = with_parallel_links(link).expect_err(link);
+        let errors: Vec<_> = errors.all().iter().map(|error| (error.cause(), error.hint())).collect();
+        assert_eq!(errors, [(&*cause, hint)], "{link}");
+    }
+}

@@ -434,6 +434,7 @@ refusals! {
     event: changed("do: rate", "do: rates");
     an_event_of_a_policy: changed("do: up, link: \"leaf0<->spine1\"", "do: up, link: \"leaf0<->spine1\", policy: a=1");
     unknown_link: changed("\"leaf0->spine[0-1]\"", "\"leaf0->leaf1\"");
+    range_in_a_link: changed("\"leaf0->spine[0-1]\"", "\"leaf0->spine[0-01]\"");
     unknown_end: changed("\"spine0->leaf1\"", "\"spin0->leaf1\"");
     no_link: changed("\"leaf1->h7\"", "leaf1");
     a_link_twice: changed("\"leaf1->h7\"", "\"leaf0<->spine0\"");

@@ -7,11 +7,11 @@
 //! a datapath may enforce a dead broker's rates. (The limits of this version's agent end at once
 //! with it, which is the milder case for the other machines.)
 
-use crate::Observed;
 use crate::checkers::Checkers;
 use crate::compliance::SAME;
 use crate::draw::{Drawn, FAULTY_SECONDS, MACHINES};
 use crate::network::{Arrival, Marks};
+use crate::{Late, Observed};
 use rand::rngs::SmallRng;
 use rand::{Rng, SeedableRng};
 use std::cmp::Reverse;
@@ -202,7 +202,7 @@ pub(crate) fn run(seed: u64, verbose: bool) -> Result<Observed, String> {
     };
     // A machine may be in the middle of a period at the end, so the last comparison is repeated.
     let mut until = end + 3 * SECOND;
-    let (mut late, mut cycles): (Option<(u64, String)>, _) = (None, None);
+    let (mut late, mut cycles) = (None, None);
     while let Some(Reverse((at, _, payload))) = world.events.pop() {
         if at > until {
             break;
@@ -222,7 +222,7 @@ pub(crate) fn run(seed: u64, verbose: bool) -> Result<Observed, String> {
                 if is_published {
                     checkers.contraction(&world).map_err(with_time)?;
                 }
-                late = Some((at, disagreement));
+                late = Some(Late { at, last: disagreement });
                 until = at + 3 * SECOND;
             }
             Err(disagreement) if !is_published && world.marks() != Marks::None => {
@@ -233,7 +233,6 @@ pub(crate) fn run(seed: u64, verbose: bool) -> Result<Observed, String> {
         }
     }
     let late = late.filter(|_| cycles.is_none());
-    let late = late.map(|(at, last)| format!("all agree after {:.3} s; at last {last}", at as f64 / 1e9));
     Ok(Observed { late, cycles, ..checkers.check_coverage(&world)? })
 }
 

@@ -72,7 +72,7 @@ fn find(policy: &Policy, instance: &str) -> Result<(MachineId, ServiceId), Answe
     let mut suggester = Suggester::default();
     let Some(machine) = network.machine_named(machine_name) else {
         let known = network.machines().iter().map(|machine| machine.name());
-        let hint = suggester.hint(machine_name, known, "name a machine of the policy");
+        let hint = suggester.hint_of_name(machine_name, known, "name a machine of the policy");
         return Err(
             AnswerError::refused(format!("there is no machine {} in the policy", quote(machine_name))).hint(hint)
         );

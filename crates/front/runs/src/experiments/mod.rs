@@ -4,8 +4,8 @@
 //! them, and a user needs all cores busy and no results lost to Ctrl-C. Approach: every run with
 //! every seed is a job of one pool, whatever its experiment is, and so is every datacenter that is
 //! filled with tenants; a job keeps readings and lines of figures and frees its packets' results at
-//! once. Other values are computed afterwards, when no run takes the processor: some of them are
-//! times of a computation.
+//! once, whether or not its files can be written. Other values are computed afterwards, when no run
+//! takes the processor: some of them are times of a computation.
 //!
 //! Worked example: two experiments of three runs, one of them with two seeds, are seven jobs; after Ctrl-C in the
 //! fifth, the values of the first four are known and the others have no reading.
@@ -31,9 +31,6 @@ use weir_sim::{Options, Progress, RunOutcome};
 /// The reason why experiments have no results.
 #[derive(Debug, thiserror::Error)]
 pub enum ExperimentsError {
-    /// Files of a run that cannot be written.
-    #[error(transparent)]
-    File(#[from] FileError),
     /// Threads that cannot be started.
     #[error("cannot start threads: {0}")]
     Threads(std::io::Error),
@@ -54,6 +51,8 @@ pub struct BackendRun {
     pub complete: bool,
     /// Runs that failed, and why.
     pub failures: Vec<String>,
+    /// The names of runs whose files cannot be written, with the reasons. Their results are among the outcomes.
+    pub unwritten: Vec<(String, FileError)>,
     /// Wall-clock seconds.
     pub wall_s: f64,
 }
@@ -107,6 +106,8 @@ struct Done {
     /// By figure that shows it; only of the first seed.
     lines: Vec<(usize, Vec<Line>)>,
     complete: bool,
+    /// Why its files cannot be written.
+    unwritten: Option<FileError>,
 }
 
 impl Work<'_> {
@@ -114,7 +115,7 @@ impl Work<'_> {
     /// event, several times a second while jobs run; its status has the indices of jobs.
     ///
     /// # Errors
-    /// Files that cannot be written, or threads that cannot be started.
+    /// Threads that cannot be started.
     pub fn run(
         &self,
         jobs: &[Job],
@@ -126,7 +127,6 @@ impl Work<'_> {
         let mut times: BTreeMap<usize, (f64, f64)> = BTreeMap::new();
         let done: Mutex<Vec<Done>> = Mutex::new(Vec::new());
         let mut failures: Vec<(usize, String)> = Vec::new();
-        let mut disk: Option<FileError> = None;
         let indices: Vec<usize> = (0..jobs.len()).collect();
         let mut status = Status::new(jobs.len());
         let work = |index: usize, step: &mut dyn FnMut(Progress)| self.one(jobs[index], step, &done);
@@ -142,22 +142,17 @@ impl Work<'_> {
                     if let Some(times) = times.get_mut(&experiment) {
                         times.1 = clock.seconds();
                     }
-                    match ended {
-                        PointEnd::Complete | PointEnd::Interrupted => {}
-                        PointEnd::Failed(cause) => {
-                            failures.push((experiment, format!("{}: {}", self.name(jobs[index]), cause.trim_end())));
-                        }
-                        PointEnd::Disk(error) => drop(disk.get_or_insert(error)),
+                    if let PointEnd::Failed(cause) = ended {
+                        failures.push((experiment, format!("{}: {}", self.name(jobs[index]), cause.trim_end())));
                     }
                 }
             }
             on(&status);
         });
         threads.map_err(ExperimentsError::Threads)?;
-        if let Some(error) = disk {
-            return Err(error.into());
-        }
-        let done = done.into_inner().unwrap_or_else(PoisonError::into_inner);
+        let mut done = done.into_inner().unwrap_or_else(PoisonError::into_inner);
+        let unwritten = done.iter_mut().filter_map(|done| Some((done.job, done.unwritten.take()?)));
+        let mut unwritten: Vec<(Job, FileError)> = unwritten.collect();
         let mut all = Vec::new();
         for experiment in 0..self.experiments.len() {
             let done: Vec<&Done> = done.iter().filter(|done| done.job.experiment == experiment).collect();
@@ -165,7 +160,9 @@ impl Work<'_> {
                 failures.iter().filter(|(of, _)| *of == experiment).map(|(_, cause)| cause.clone()).collect();
             let jobs = jobs.iter().filter(|job| job.experiment == experiment).count();
             let (from, to) = times.get(&experiment).copied().unwrap_or_default();
-            all.push(self.gather(experiment, &done, jobs, own, to - from));
+            let not_written = unwritten.extract_if(.., |(job, _)| job.experiment == experiment);
+            let unwritten = not_written.map(|(job, error)| (self.name(job), error)).collect();
+            all.push(BackendRun { unwritten, ..self.gather(experiment, &done, jobs, own, to - from) });
         }
         Ok(all)
     }
@@ -236,14 +233,11 @@ impl Work<'_> {
             Err(ended) => return ended,
         };
         let interrupted = outcome.interrupted;
-        let read = self.read(job, run, &outcome);
-        done.lock().unwrap_or_else(PoisonError::into_inner).push(read);
+        let mut read = self.read(job, run, &outcome);
         if let Some(directory) = self.directory_of(job, run) {
-            let written = self.write(job, run, outcome, &directory);
-            if let Err(error) = written {
-                return PointEnd::Disk(error);
-            }
+            read.unwritten = self.write(job, run, outcome, &directory).err();
         }
+        done.lock().unwrap_or_else(PoisonError::into_inner).push(read);
         if interrupted { PointEnd::Interrupted } else { PointEnd::Complete }
     }
 
@@ -257,7 +251,7 @@ impl Work<'_> {
         let figures = experiment.figures.iter().enumerate().filter(|_| job.seed == 0);
         let lines = figures.map(|(index, figure)| (index, figure.kind.lines_of_datacenter(datacenter, &filled)));
         let lines = lines.filter(|(_, lines)| !lines.is_empty()).collect();
-        Done { job, readings, lines, complete: true }
+        Done { job, readings, lines, complete: true, unwritten: None }
     }
 
     /// The readings and lines that the experiment takes from a run.
@@ -281,7 +275,7 @@ impl Work<'_> {
         let figures = experiment.figures.iter().enumerate().filter(|_| job.seed == 0);
         let lines = figures.map(|(index, figure)| (index, figure.kind.lines(run, &data, self.setting)));
         let lines = lines.filter(|(_, lines)| !lines.is_empty()).collect();
-        Done { job, readings, lines, complete: !outcome.interrupted }
+        Done { job, readings, lines, complete: !outcome.interrupted, unwritten: None }
     }
 
     fn directory_of(&self, job: Job, run: usize) -> Option<PathBuf> {
@@ -365,6 +359,7 @@ impl Work<'_> {
             figures,
             complete: done.len() == jobs && done.iter().all(|done| done.complete),
             failures,
+            unwritten: Vec::new(),
             wall_s: ran + clock.seconds(),
         }
     }

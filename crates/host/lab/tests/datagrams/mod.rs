@@ -4,7 +4,6 @@
 use std::io;
 use std::net::{SocketAddr, UdpSocket};
 use std::os::fd::AsRawFd;
-use std::sync::atomic::{AtomicBool, Ordering};
 use weir_linux::netns::Netns;
 
 /// Sets a numeric option.
@@ -65,45 +64,74 @@ pub(crate) fn bound(netns: &Netns, address: SocketAddr) -> UdpSocket {
     socket
 }
 
-/// [`shares_of`] senders of which the q-th has DSCP 8 q.
-pub(crate) fn shares(senders: &[UdpSocket], receiver: &UdpSocket, to: SocketAddr, count: usize) -> Vec<usize> {
-    let senders: Vec<_> = senders.iter().zip((0..8).map(|queue| 8 * queue)).collect();
-    shares_of(&senders, receiver, to, count)
+/// The arguments of `tc class change` that close a switch port of Weir's: at this rate of the root class a packet of
+/// 1,042 B takes a twelfth of a second.
+pub(crate) const CLOSED: &str = "parent 7773: classid 7773:1 htb rate 100kbit ceil 100kbit burst 3028 cburst 3028";
+
+/// A switch port behind which datagrams arrive.
+pub(crate) struct Port<'a> {
+    /// The datagrams' destination.
+    pub(crate) to: SocketAddr,
+    pub(crate) receiver: &'a UdpSocket,
+    /// The datagrams of 1,042 B on the wire for which each queue has room.
+    pub(crate) room: usize,
+    /// Lowers the port's rate by [`CLOSED`].
+    pub(crate) close: &'a dyn Fn(),
+    /// Restores the port's configuration.
+    pub(crate) open: &'a dyn Fn(),
 }
 
-/// The packets of each sender among `count` that arrive while all send as fast as they can with their DSCP. A socket's
-/// send buffer, 180 packets, waits in the network: a queue with room for these is not empty while its sender waits for
-/// a processor for less than their time, 75 ms at 20 Mb/s.
-pub(crate) fn shares_of(
-    senders: &[(&UdpSocket, u8)],
-    receiver: &UdpSocket,
-    to: SocketAddr,
-    count: usize,
-) -> Vec<usize> {
-    // The first packets find queues that are still empty.
-    const FIRST: usize = 400;
-    set(receiver, libc::SOL_SOCKET, libc::SO_RCVBUFFORCE, 16_000_000);
-    let ended = AtomicBool::new(false);
-    let mut packets = vec![0; senders.len()];
-    std::thread::scope(|scope| {
+impl Port<'_> {
+    /// [`Port::departures_of`] senders of which the q-th has DSCP 8 q.
+    pub(crate) fn departures(&self, senders: &[UdpSocket]) -> Vec<usize> {
+        self.departures_of(&senders.iter().zip((0..8).map(|queue| 8 * queue)).collect::<Vec<_>>())
+    }
+
+    /// By sender, each with a queue of its own by its DSCP: the packets that the port sends while all queues hold
+    /// packets.
+    ///
+    /// The queues are filled while the port is closed, so no sender has to keep pace with the port. The count begins
+    /// when all packets are in their queues, and ends with the last packet of any queue.
+    pub(crate) fn departures_of(&self, senders: &[(&UdpSocket, u8)]) -> Vec<usize> {
+        const ROUNDS: usize = 4;
+        let Self { to, receiver, room, .. } = *self;
+        set(receiver, libc::SOL_SOCKET, libc::SO_RCVBUFFORCE, 16_000_000);
         for (sender, dscp) in senders {
             set_tos(sender, dscp << 2);
-            // The kernel doubles it, to twice its default.
-            set(sender, libc::SOL_SOCKET, libc::SO_SNDBUFFORCE, 212_992);
-            let ended = &ended;
-            scope.spawn(move || {
-                while !ended.load(Ordering::Relaxed) {
-                    let _ = sender.send_to(&[0; 1_000], to);
-                }
-            });
+            set(sender, libc::SOL_SOCKET, libc::SO_SNDBUFFORCE, 4_000_000);
         }
-        for number in 0..count + FIRST {
-            let Some((_, tos)) = receive(receiver) else { break };
-            if number >= FIRST {
-                packets[senders.iter().position(|(_, dscp)| *dscp == tos >> 2).expect("of a sender")] += 1;
+        let sender_of = |tos: u8| senders.iter().position(|(_, dscp)| *dscp == tos >> 2).expect("of a sender");
+        let send = |(sender, _): &(&UdpSocket, u8)| {
+            sender.send_to(&[0; 1_000], to).expect("sent");
+        };
+        let mut packets = vec![0; senders.len()];
+        // The first round does not count: a queue whose quantum was larger before has a credit of up to that quantum
+        // left, which HTB keeps when a class changes.
+        for round in 0..=ROUNDS {
+            // A closed port delays address resolution as well.
+            senders.iter().for_each(send);
+            senders.iter().for_each(|_| assert!(receive(receiver).is_some(), "the port is open"));
+            (self.close)();
+            (0..room).for_each(|_| senders.iter().for_each(send));
+            let mut waiting = vec![room; senders.len()];
+            receiver.set_nonblocking(true).expect("a socket");
+            while let Some((_, tos)) = receive(receiver) {
+                waiting[sender_of(tos)] -= 1;
+            }
+            receiver.set_nonblocking(false).expect("a socket");
+            assert!(
+                waiting.iter().all(|waiting| *waiting > room / 2),
+                "the port is closed: {waiting:?} of {room} wait"
+            );
+            (self.open)();
+            while waiting.iter().any(|waiting| *waiting > 0) {
+                let (_, tos) = receive(receiver).expect("the queues had room for all packets");
+                let sender = sender_of(tos);
+                packets[sender] += usize::from(round > 0 && waiting.iter().all(|waiting| *waiting > 0));
+                waiting[sender] -= 1;
             }
         }
-        ended.store(true, Ordering::Relaxed);
-    });
-    packets
+        println!("{packets:?} packets");
+        packets
+    }
 }

@@ -154,7 +154,7 @@ impl NetworkReader<'_> {
             // In the order of names: that of a hash map changes from run to run.
             let mut known: Vec<&str> = ends.keys().map(|name| &**name).collect();
             known.sort_unstable();
-            let hint = self.suggester.hint(name, known, "name one of `hosts` or `switches`");
+            let hint = self.suggester.hint_of_name(name, known, "name one of `hosts` or `switches`");
             self.error(node.span, format!("there is no host and no switch {}", quote(name)), hint);
         }
         end

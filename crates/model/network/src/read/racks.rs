@@ -406,7 +406,7 @@ impl<'a> Overrides<'a> {
             let Some(&machine) = self.by_name.get(name.as_str()) else {
                 if !std::mem::replace(&mut unknown, true) {
                     let known = self.found.iter().map(|machine| machine.name.as_str());
-                    let hint = self.suggester.hint(&name, known, "name machines of a rack");
+                    let hint = self.suggester.hint_of_name(&name, known, "name machines of a rack");
                     problems.error(key.span, format!("there is no machine `{name}` in any rack"), hint);
                 }
                 continue;

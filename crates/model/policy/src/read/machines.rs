@@ -47,7 +47,7 @@ impl<'a> Machines<'a> {
                 let Some(machine) = self.network.machine_named(&name) else {
                     if self.complete {
                         let known = self.network.machines().iter().map(|machine| machine.name());
-                        let hint = self.suggester.hint(&name, known, "name machines of the network");
+                        let hint = self.suggester.hint_of_name(&name, known, "name machines of the network");
                         problems.error(item.span, format!("there is no machine `{name}` in any rack"), hint);
                     }
                     return None;

@@ -72,7 +72,7 @@ impl<'a> Senders<'a> {
                 let Some(machine) = self.network.machine_named(&name) else {
                     if self.complete {
                         let known = self.network.machines().iter().map(|machine| machine.name());
-                        let hint = self.suggester.hint(&name, known, "name machines of a rack");
+                        let hint = self.suggester.hint_of_name(&name, known, "name machines of a rack");
                         problems.error(key.span, format!("there is no machine `{name}` in any rack"), hint);
                     }
                     break;

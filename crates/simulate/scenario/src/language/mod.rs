@@ -22,6 +22,7 @@ pub(crate) use traffic::{
     ORDER_KEYWORDS, PATTERN_KEYWORDS, PTP, SWITCH_KEYWORDS, Sizes, THINKING_KEYWORDS, is_real, sizes_of,
 };
 
+use std::ops::Range;
 use weir_document::quote;
 use weir_document::scalar::{Refusal, Scalar};
 use weir_document::shape::{Alternatives, Key, List, Map, Record, Shape};
@@ -309,17 +310,18 @@ pub(crate) fn link_name(text: &str) -> Result<LinkName<'_>, Refusal> {
         Some(ends) => (Some(ends), true),
         None => (text.split_once("->"), false),
     };
-    let Some((from, to)) = ends else {
+    let Some((from, behind)) = ends else {
         return Err(Refusal::new(
             format!("{} is not the name of a link", quote(text)),
             "write `a->b` for one direction or `a<->b` for both, in quotes",
         ));
     };
-    let (to, number) = match to.split_once('#') {
+    let (to, number) = match behind.split_once('#') {
         Some((to, tail)) if tail.trim_end() != "host" => (to, Some(number_of_link(text, tail)?)),
-        _ => (to, None),
+        _ => (behind, None),
     };
-    let (from, to) = (link_end(from)?, link_end(to)?);
+    let start = text.len() - behind.len();
+    let (from, to) = (link_end(text, 0..from.len())?, link_end(text, start..start + to.len())?);
     if number.is_some() && from.names.count().saturating_mul(to.names.count()) > 1 {
         let cause = format!("{} has the number of one link and a range of names", quote(text));
         return Err(Refusal::new(cause, "remove the number, or name one switch at each end"));
@@ -327,10 +329,14 @@ pub(crate) fn link_name(text: &str) -> Result<LinkName<'_>, Refusal> {
     Ok(LinkName { from, to, both, number })
 }
 
-fn link_end(text: &str) -> Result<LinkEnd<'_>, Refusal> {
-    let text = text.trim();
-    let host = text.strip_suffix("#host");
-    Ok(LinkEnd { names: NameRange::parse(host.unwrap_or(text))?, is_host: host.is_some() })
+/// Reads the end of a link at these bytes of its name. A refused range is suggested within the whole name.
+fn link_end(text: &str, at: Range<usize>) -> Result<LinkEnd<'_>, Refusal> {
+    let end = text[at.clone()].trim_start();
+    let (before, end) = (&text[..at.end - end.len()], end.trim_end());
+    let name = end.strip_suffix("#host").unwrap_or(end);
+    let behind = &text[before.len() + name.len()..];
+    let names = NameRange::parse(name).map_err(|refusal| refusal.within(before, behind))?;
+    Ok(LinkEnd { names, is_host: name.len() < end.len() })
 }
 
 /// The number behind `#` in the name of a link.

@@ -119,7 +119,7 @@ impl<F: Files> Reader<'_, F> {
         let machine = names.host(name);
         if machine.is_none() {
             let known = names.graph.hosts.iter().map(|host| &*host.name);
-            let hint = self.suggester.hint(name, known, "name a machine of the policy");
+            let hint = self.suggester.hint_of_name(name, known, "name a machine of the policy");
             self.error(node.span, format!("there is no machine {} in the policy", quote(name)), hint);
         }
         machine

@@ -41,7 +41,7 @@ impl<F: Files> Reader<'_, F> {
             for name in range.names() {
                 let Some(switch) = graph.switches.iter().position(|known| *known == name) else {
                     let known = graph.switches.iter().map(String::as_str);
-                    let hint = self.suggester.hint(&name, known, "name switches of the network");
+                    let hint = self.suggester.hint_of_name(&name, known, "name switches of the network");
                     self.error(item.span, format!("there is no switch {} in the network", quote(&name)), hint);
                     return None;
                 };

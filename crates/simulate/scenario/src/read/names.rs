@@ -174,7 +174,8 @@ impl<F: Files> Reader<'_, F> {
                 (None, None) => {
                     let known = names.graph.groups.keys().map(|name| &**name);
                     let known = known.chain(names.graph.hosts.iter().map(|host| &*host.name));
-                    let hint = self.suggester.hint(&name, known, &format!("name {group}s and {host}s of the {whole}"));
+                    let hint =
+                        self.suggester.hint_of_name(&name, known, &format!("name {group}s and {host}s of the {whole}"));
                     let cause = format!("there is no {group} and no {host} {} in the {whole}", quote(&name));
                     self.error(item.span, cause, hint);
                     return;
@@ -261,7 +262,7 @@ impl<F: Files> Reader<'_, F> {
             let Words { host, whole, .. } = names.words;
             let known = names.graph.switches.iter().map(|name| &**name);
             let known = known.chain(names.graph.hosts.iter().map(|host| &*host.name));
-            let hint = self.suggester.hint(name, known, &format!("name switches and {host}s of the {whole}"));
+            let hint = self.suggester.hint_of_name(name, known, &format!("name switches and {host}s of the {whole}"));
             self.error(at, format!("there is no switch and no {host} {} in the {whole}", quote(name)), hint);
         }
         end

@@ -124,7 +124,7 @@ impl<F: Files> Reader<'_, F> {
         for (machine, host) in machines.names().zip(names.names()) {
             let Some(MachineId(id)) = network.machine_named(&machine) else {
                 let known = network.machines().iter().map(|machine| machine.name());
-                let hint = self.suggester.hint(&machine, known, "name machines of the policy");
+                let hint = self.suggester.hint_of_name(&machine, known, "name machines of the policy");
                 self.error(key.span, format!("there is no machine {} in the policy", quote(&machine)), hint);
                 return None;
             };

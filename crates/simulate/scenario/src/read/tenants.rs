@@ -131,7 +131,7 @@ impl<F: Files> Reader<'_, F> {
             for name in NameRange::parse(item.scalar()?).ok()?.names() {
                 let Some(machine) = names.host(&name) else {
                     let known = names.graph.hosts.iter().map(|host| &*host.name);
-                    let hint = self.suggester.hint(&name, known, "name machines of the policy");
+                    let hint = self.suggester.hint_of_name(&name, known, "name machines of the policy");
                     self.error(item.span, format!("there is no machine {} in the policy", quote(&name)), hint);
                     return None;
                 };

@@ -58,7 +58,7 @@ pub(super) fn write(
             .heading("Routes")
             .paragraph(&format!("{routes} at {switches} confine tenants to their trees; placement.json lists them."));
     }
-    report.replace("report.html", &page.heading("Again").code(command).to_html())
+    Ok(report.replace("report.html", &page.heading("Again").code(command).to_html())?)
 }
 
 /// The figures of the placement, and tenants without a place.

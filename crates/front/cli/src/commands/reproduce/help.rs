@@ -26,4 +26,5 @@ in a row it is a lower bound; \"failures\" names the failed runs with the reason
 The lab needs root and executes the runs of an experiment that it supports (parley-fig14 at 1/100
 of its speeds); with `--backend both` and without root, the simulator runs alone.
 
-The exit code is 1 when a value does not meet its expectation.";
+The exit code is 1 when a value does not meet its expectation, and when files of the report cannot
+be written: those of other runs and experiments are written all the same.";

@@ -9,7 +9,7 @@ use std::path::Path;
 use weir_experiment::figure::Line;
 use weir_experiment::{Expected, Experiment, Reading, RunData, Setting, compute, outcomes};
 use weir_lab::LabError;
-use weir_results::ResultsDirectory;
+use weir_results::{FileError, Results, ResultsDirectory};
 use weir_runs::experiments::{BackendRun, Drawing};
 use weir_runs::{Stopwatch, results, run_files};
 use weir_scenario::{LabScenario, RunResult};
@@ -65,7 +65,7 @@ pub(super) fn run(
     let clock = Stopwatch::start();
     let mut measured: Vec<Option<Reading>> = vec![None; experiment.values.len()];
     let mut lines: Vec<(usize, usize, Vec<Line>)> = Vec::new();
-    let (mut complete, mut seed) = (true, 1);
+    let (mut complete, mut seed, mut unwritten) = (true, 1, Vec::new());
     for index in &runs {
         let run = &experiment.runs[*index];
         let scenario = run.scenario.get(setting);
@@ -97,11 +97,11 @@ pub(super) fn run(
         }
         if let Some(directory) = directory {
             let directory = directory.join("runs").join(format!("{}-lab", run.name));
-            ResultsDirectory::prepare(&directory, true)?;
             let (complete, records) = (!outcome.interrupted, outcome.records(scenario_on_linux));
             let set = run.set.get(setting);
             let results = results::measured(scenario_on_linux, &outcome.result, complete, records, set);
-            run_files::write(&directory, &results, &format!("weir reproduce {} --backend lab", experiment.id))?;
+            let error = write(&directory, &results, &experiment.id).err();
+            unwritten.extend(error.map(|error| (format!("{} {} on Linux", experiment.id, run.name), error)));
         }
         if interrupt.is_requested() {
             break;
@@ -119,16 +119,22 @@ pub(super) fn run(
         lines.iter().filter(|(of, ..)| *of == figure).map(|(_, run, lines)| (*run, lines.clone())).collect()
     };
     let drawn = |figure: usize| Drawing::new(experiment, figure, &of_figure(figure), &all, setting);
-    let figures = (0..experiment.figures.len()).map(drawn).collect();
     Ok(Ok(Some(BackendRun {
         backend: "lab",
         seed,
+        figures: (0..experiment.figures.len()).map(drawn).collect(),
         outcomes: all.into_iter().zip(measures).map(|(outcome, own)| own.then_some(outcome)).collect(),
-        figures,
         complete,
         failures: Vec::new(),
+        unwritten,
         wall_s: clock.seconds(),
     })))
+}
+
+/// Writes the files of a run into its directory.
+fn write(directory: &Path, results: &Results, id: &str) -> Result<(), FileError> {
+    ResultsDirectory::prepare(directory, true)?;
+    run_files::write(directory, results, &format!("weir reproduce {id} --backend lab")).map(drop)
 }
 
 /// Whether the lab shows a value: it measures the value, or a value that is compared to it.

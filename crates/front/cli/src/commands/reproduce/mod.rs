@@ -18,7 +18,7 @@ mod watch;
 use crate::error::{CommandError, Exit};
 use crate::interrupt::Interrupt;
 use crate::output::{Style, Table, Ui};
-use crate::report_files::ReportArgs;
+use crate::report_files::{ReportArgs, ReportFiles};
 use crate::text;
 use crate::values;
 use serde_json::json;
@@ -135,8 +135,7 @@ pub(crate) fn run(args: &Args, ui: &mut Ui) -> Result<Exit, CommandError> {
         }
     }
     if let Some(files) = &files {
-        let page = page::write(files, &all, setting, ui)?;
-        ui.notice(&format!("report: {}\n", page.display()))?;
+        failed |= write_report(files, &mut all, setting, ui)?;
     }
     // Of several experiments some may have no run in the lab.
     for reproduced in all.iter().filter(|reproduced| !reproduced.runs.is_empty()) {
@@ -201,6 +200,27 @@ fn run_lab(
         Err(error) => return Err(super::lab::refusal(error)),
     }
     Ok(false)
+}
+
+/// Writes the report, and prints the runs and experiments whose files cannot be written; returns whether there is one.
+/// The others' files are written, and all results are printed.
+fn write_report(
+    files: &ReportFiles,
+    all: &mut [ExperimentResults],
+    setting: Setting,
+    ui: &mut Ui,
+) -> Result<bool, CommandError> {
+    let page::Written { page, unwritten } = page::write(files, all, setting, ui)?;
+    let runs = all.iter_mut().flat_map(|reproduced| &mut reproduced.runs);
+    let unwritten: Vec<_> = runs.flat_map(|run| std::mem::take(&mut run.unwritten)).chain(unwritten).collect();
+    let failed = !unwritten.is_empty();
+    for (name, error) in unwritten {
+        CommandError::from(error).of(&name).print(ui);
+    }
+    if let Some(page) = page {
+        ui.notice(&format!("report: {}\n", page.display()))?;
+    }
+    Ok(failed)
 }
 
 fn write_results(

@@ -4,36 +4,56 @@ use super::{ExperimentResults, print};
 use crate::error::CommandError;
 use crate::output::Ui;
 use crate::report_files::ReportFiles;
+use crate::text;
 use std::path::PathBuf;
 use weir_experiment::{Setting, Verdict};
 use weir_report::json;
 use weir_report::{Cell, Page, Panel, Table, side_by_side};
+use weir_results::FileError;
 use weir_runs::experiments::BackendRun;
 
 /// The page.
 const PAGE: &str = "report.html";
 
+/// The written part of a report.
+pub(super) struct Written {
+    /// The path of its page.
+    pub(super) page: Option<PathBuf>,
+    /// The experiments whose files cannot be written, with the reasons.
+    pub(super) unwritten: Vec<(String, FileError)>,
+}
+
 /// Writes `report.html`, `reproduce-BACKEND.json` and `FIGURE-BACKEND.svg`; with several
-/// experiments in a directory for each, below a page that links to them. Returns the page's path.
+/// experiments in a directory for each, below a page that links to them.
 pub(super) fn write(
     files: &ReportFiles,
     all: &[ExperimentResults],
     setting: Setting,
     ui: &mut Ui,
-) -> Result<PathBuf, CommandError> {
+) -> Result<Written, CommandError> {
+    let mut unwritten = Vec::new();
+    let mut failed = |id: &str, error| unwritten.push((id.to_owned(), error));
     if let [one] = all {
-        return write_one(files, one, setting);
+        let page = write_one(files, one, setting).map_err(|error| failed(&one.experiment.id, error)).ok();
+        return Ok(Written { page, unwritten });
     }
     let mut table = Table::new().text("experiment").text("source").number("agree").number("differ").number("not known");
     for reproduced in all {
         let id = &reproduced.experiment.id;
-        let below = files.below(id)?;
-        write_one(&below, reproduced, setting)?;
+        let written = files.below(id).and_then(|below| write_one(&below, reproduced, setting));
+        let title = format!("{id}: {}", reproduced.experiment.title);
+        let title = match written {
+            Ok(_) => Cell::link(title, &format!("{id}/{PAGE}")),
+            Err(error) => {
+                failed(id, error);
+                format!("{title} (its files are not written)").into()
+            }
+        };
         let outcomes = reproduced.runs.iter().flat_map(|backend| backend.outcomes.iter().flatten());
         let verdicts: Vec<Verdict> = outcomes.map(|outcome| outcome.verdict).collect();
         let count = |verdict: Verdict| verdicts.iter().filter(|of| **of == verdict).count().to_string();
         table.row([
-            Cell::link(format!("{id}: {}", reproduced.experiment.title), &format!("{id}/{PAGE}")),
+            title,
             reproduced.experiment.source.clone().into(),
             count(Verdict::Agrees).into(),
             count(Verdict::Differs).into(),
@@ -46,16 +66,18 @@ pub(super) fn write(
         .table(&table)
         .heading("Again")
         .code(&format!("weir reproduce {}{} --report DIR", ids.join(" "), option(setting)));
-    let path = files.replace(PAGE, &page.to_html())?;
-    ui.notice(&format!("{} pages below {}\n", all.len(), path.display()))?;
-    Ok(path)
+    let page = files.replace(PAGE, &page.to_html()).map_err(|error| failed("the page of all experiments", error)).ok();
+    if let Some(page) = &page {
+        ui.notice(&format!("{} below {}\n", text::count(all.len() - unwritten.len(), "page"), page.display()))?;
+    }
+    Ok(Written { page, unwritten })
 }
 
 fn option(setting: Setting) -> &'static str {
     if setting == Setting::Full { " --full" } else { "" }
 }
 
-fn write_one(files: &ReportFiles, reproduced: &ExperimentResults, setting: Setting) -> Result<PathBuf, CommandError> {
+fn write_one(files: &ReportFiles, reproduced: &ExperimentResults, setting: Setting) -> Result<PathBuf, FileError> {
     let experiment = &reproduced.experiment;
     for backend in &reproduced.runs {
         files.replace(
@@ -81,6 +103,9 @@ fn write_one(files: &ReportFiles, reproduced: &ExperimentResults, setting: Setti
     }
     for failure in reproduced.runs.iter().flat_map(|backend| &backend.failures) {
         page = page.notice(&format!("Failed: {failure}"));
+    }
+    for (run, error) in reproduced.runs.iter().flat_map(|backend| &backend.unwritten) {
+        page = page.notice(&format!("{run} has no files: {error}"));
     }
     for (index, figure) in experiment.figures.iter().enumerate() {
         let charts =
