@@ -8,7 +8,9 @@
  *
  * TCP to a fabric broker's address and port leaves the host from sockets of agents only. Their cookies are in a map
  * before they connect; their packets are classified like those of tenants. TCP without ports (a fragment, a header that
- * is cut) to such an address is treated likewise, since a receiver would put a connection request together.
+ * is cut) to such an address is treated likewise, since a receiver would put a connection request together. Segments
+ * without SYN and payload pass from every socket: the kernel replies for closed sockets (RST, ACK in TIME_WAIT) from a
+ * socket of its own, and no connection begins or carries data by them.
  *
  * Rules for UDP datagrams to or from the control port:
  *
@@ -49,8 +51,8 @@ static __always_inline int is_credit_port(const struct weir_config *config, u16 
 }
 
 /*
- * Returns 1 for a TCP packet to a fabric broker that no socket of an agent sends. A global function, which the verifier
- * checks once; few packets need it.
+ * Returns 1 for a TCP packet to a fabric broker that no socket of an agent sends, unless it has neither SYN nor
+ * payload. A global function, which the verifier checks once; few packets need it.
  */
 __noinline int is_foreign_to_fabric(struct __sk_buff *skb, const struct weir_packet *packet)
 {
@@ -58,6 +60,8 @@ __noinline int is_foreign_to_fabric(struct __sk_buff *skb, const struct weir_pac
 	u64 cookie;
 
 	if (!packet)
+		return 0;
+	if ((packet->has & WEIR_HAS_PORTS) && !(packet->tcp_flags & WEIR_TCP_SYN) && skb->len <= packet->header_bytes)
 		return 0;
 	end.address[0] = packet->destination[0];
 	end.address[1] = packet->destination[1];

@@ -35,8 +35,9 @@ pub const LARGEST_CLAIM: u64 = 1 << 63;
 /// faster.
 pub(crate) const NOTICE_EVERY: (u64, u64) = (3, 4);
 
-/// A genuine broker rises once for each earlier start that some machine has and others do not: many more starts than
-/// anyone loses at a time.
+/// A genuine broker rises once for each higher epoch that its receivers have, however many have the same one. Receivers
+/// in contact have those of one period, since the notices of a period exceed all of them: ten starts where systemd
+/// restarts a fabric broker that loses its number each time, and the rest for parts of a partition.
 const RAISES_AT_ONCE: u32 = 16;
 
 /// The epochs in which a broker has continued lately.
@@ -84,6 +85,17 @@ impl EpochNotice {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::FabricBrokerConfig;
+
+    #[test]
+    fn a_broker_that_restarts_all_the_time_rises_above_each_start_of_a_period() {
+        let unit = include_str!("../../../../packaging/weir-fabric.service");
+        let pause = unit.lines().find_map(|line| line.strip_prefix("RestartSec=")).expect("a pause between starts");
+        let starts =
+            FabricBrokerConfig::default().period.nanos() / (pause.parse::<u64>().expect("seconds") * 1_000_000_000);
+        assert_eq!(starts, 10);
+        assert!(u64::from(RAISES_AT_ONCE) > starts);
+    }
 
     #[test]
     fn raises_are_bounded() {

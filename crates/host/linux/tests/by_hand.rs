@@ -521,8 +521,8 @@ fn packets_for_other_hosts_trigger_no_feedback() {
     });
 }
 
-/// Test runs have no socket of an agent: TCP to the broker's address and port is dropped, TCP to its address without
-/// ports as well, and nothing else.
+/// Test runs have no socket of an agent: TCP to the broker's address and port is dropped if it has SYN or payload, TCP
+/// to its address without ports as well, and nothing else.
 #[test]
 fn tcp_of_other_sockets_to_a_fabric_broker_is_dropped() {
     if skipped() {
@@ -564,14 +564,45 @@ fn tcp_of_other_sockets_to_a_fabric_broker_is_dropped() {
         assert_eq!(all(&mut sends, &of_broker), [false; 4]);
         assert_eq!(all(&mut sends, &others), [true; 8]);
         assert!(!sends(&datagram(30_565)), "UDP to the control port is dropped as before");
+        let segment = |flags: u8, payload: usize, ipv6: bool| {
+            let mut frame = tcp(ethernet(ipv6, false), address(1, ipv6), address(9, ipv6), 30_567, payload, 0);
+            frame[if ipv6 { 14 + 40 } else { 14 + 20 } + 13] = flags;
+            frame
+        };
+        let [fin, syn, rst, ack] = [1, 2, 4, 16];
+        for ipv6 in [false, true] {
+            let replies = [rst, rst | ack, ack, fin | ack].map(|flags| segment(flags, 0, ipv6));
+            assert_eq!(all(&mut sends, &replies), [true; 4], "IPv6: {ipv6}: as the kernel's for closed sockets");
+            let tenants = [(syn, 0), (syn | ack, 0), (syn, 1), (ack, 1), (rst, 1)];
+            let tenants = tenants.map(|(flags, payload)| segment(flags, payload, ipv6));
+            assert_eq!(all(&mut sends, &tenants), [false; 5], "IPv6: {ipv6}");
+        }
         // Another setting keeps the brokers, and they can go.
         datapath.set_keys(&[FeedbackKey { id: 7, key: SipKey::new(KEY) }]).expect("keys");
         let mut sends = |frame: &[u8]| datapath.passed(Direction::Tx, frame).expect("a test run").is_some();
         assert_eq!(all(&mut sends, &of_broker), [false; 4]);
         fabric.set_broker("broker", &[]).expect("set");
         assert_eq!(all(&mut sends, &of_broker), [true; 4]);
-        assert_eq!(datapath.counts().expect("counters").spoofed, 9);
+        assert_eq!(datapath.counts().expect("counters").spoofed, 19);
     });
+}
+
+/// Whether the kernel resets a connection to a broker whose socket is gone, and no packet counts as spoofed.
+fn is_reset_by_the_kernel(socket: socket2::Socket, broker: &TcpListener, datapath: &InterfaceDatapath) -> bool {
+    use std::io::Write;
+    use std::os::fd::AsRawFd;
+    let (on, size): (libc::c_int, _) = (1, size_of::<libc::c_int>() as libc::socklen_t);
+    let spoofed = || datapath.counts().expect("counters").spoofed;
+    let before = spoofed();
+    // Closed in repair mode, a socket sends nothing.
+    // SAFETY: the kernel reads one number.
+    let set =
+        unsafe { libc::setsockopt(socket.as_raw_fd(), libc::SOL_TCP, libc::TCP_REPAIR, (&raw const on).cast(), size) };
+    assert_eq!(set, 0, "{}", std::io::Error::last_os_error());
+    drop(socket);
+    let (mut connection, _) = broker.accept().expect("a connection");
+    connection.write_all(b"x").expect("the buffer has room");
+    (0..50).any(|_| later(connection.take_error().expect("a socket").is_some())) && spoofed() == before
 }
 
 #[test]
@@ -581,8 +612,8 @@ fn agents_sockets_connect_to_a_fabric_broker_and_no_others_do() {
     }
     let cable = Cable::new("n13");
     let listen = |port: u16| cable.b.run(|| TcpListener::bind(("10.77.0.2", port))).expect("enter").expect("a port");
-    let listeners = [30_567, 30_568].map(listen);
-    let [broker, other] = listeners.each_ref().map(|listener| listener.local_addr().expect("an address"));
+    let listeners = [30_567, 30_568, 30_569].map(listen);
+    let [broker, other, second] = listeners.each_ref().map(|listener| listener.local_addr().expect("an address"));
     let patience = std::time::Duration::from_secs(5);
     let connects = |to: SocketAddr| TcpStream::connect_timeout(&to, patience).is_ok();
     // What passes takes a millisecond.
@@ -604,11 +635,15 @@ fn agents_sockets_connect_to_a_fabric_broker_and_no_others_do() {
         fabric.open(&early).expect("no interface");
         early.connect_timeout(&broker.into(), patience).expect("connected");
         let tenant = TcpStream::connect_timeout(&broker, patience).expect("nothing keeps it from the tenant yet");
-        fabric.set_broker("broker", &[broker]).expect("no interface");
+        fabric.set_broker("broker", &[broker, second]).expect("no interface");
         let (_, mut datapath) = attach(&socket, "10Gb/s", "");
         datapath.set_fabric(&fabric).expect("set");
         assert!(is_refused() && connects(other));
         assert!(connects_with(&fabric));
+        let gone = new();
+        fabric.open(&gone).expect("written");
+        gone.connect_timeout(&second.into(), patience).expect("connected");
+        assert!(is_reset_by_the_kernel(gone, &listeners[2], &datapath));
         // The session of an agent that has another interface.
         assert!(connects_with(&FabricSockets::default()));
         let delivers = |mut stream: &TcpStream| {

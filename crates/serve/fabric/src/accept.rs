@@ -19,9 +19,10 @@ use crate::counters::Counters;
 use crate::identity::names_of;
 use rustls::ServerConfig;
 use std::io;
+use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
-use tokio::net::{TcpListener, TcpStream};
+use tokio::net::{TcpListener, TcpSocket, TcpStream};
 use tokio::sync::mpsc;
 use tokio_rustls::TlsAcceptor;
 use tokio_rustls::server::TlsStream;
@@ -30,7 +31,8 @@ use tracing::{debug, warn};
 use weir_observe::admission::Admissions;
 
 /// Simultaneous handshakes. Each costs a descriptor and about 20 kB. Further ones wait in the queue of
-/// the listener, which is as long.
+/// the listener, which is as long ([`listen`]): all of them are admitted within [`LEAST_TIME`], since every handshake
+/// that keeps them waiting is older by then.
 const HANDSHAKES: usize = 1_024;
 /// The time that a handshake has where its source has no other: all [`HANDSHAKES`] at once take less
 /// on one processor, at half a millisecond each. Idle connections from very many addresses are replaced
@@ -56,6 +58,15 @@ impl InUse {
     fn get(&self) -> Arc<ServerConfig> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
+}
+
+/// Listens with a queue of [`HANDSHAKES`] connections (of `net.core.somaxconn` if that is less). The queue of
+/// `TcpListener::bind` has 128: the kernel ignores requests beyond it, which clients repeat after 1 s, 3 s and 7 s.
+pub(crate) fn listen(address: SocketAddr) -> io::Result<TcpListener> {
+    let socket = if address.is_ipv4() { TcpSocket::new_v4()? } else { TcpSocket::new_v6()? };
+    socket.set_reuseaddr(true)?;
+    socket.bind(address)?;
+    socket.listen(HANDSHAKES as u32)
 }
 
 /// Connections whose client has a certificate of the CA.
@@ -131,17 +142,51 @@ mod tests {
     use rustls::pki_types::pem::PemObject;
     use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
     use tokio::io::AsyncReadExt;
-    use tokio::net::TcpSocket;
+    use tokio::time::Instant;
     use tokio_rustls::TlsConnector;
     use tokio_stream::StreamExt;
 
-    #[tokio::test]
-    async fn new_handshakes_replace_the_oldest_and_are_counted() {
+    /// The identities of a broker at 127.0.0.1 and of a machine.
+    fn identities() -> (Identity, TlsConnector) {
         let directory = tempfile::tempdir().expect("a directory");
         let (ca, _) = Ca::open(directory.path()).expect("made");
-        let holder = Holder::Fabric(vec!["127.0.0.1".to_owned()]);
+        let (holder, machine) = (Holder::Fabric(vec!["127.0.0.1".to_owned()]), Holder::Machine("m1".to_owned()));
         ca.issue(&holder, 2).expect("made");
+        ca.issue(&machine, 2).expect("made");
+        let files = ca.files(&machine);
         let identity = Identity::of_broker(&ca.files(&holder), None, now_s()).expect("sound");
+        let mut trusted = rustls::RootCertStore::empty();
+        trusted.add(CertificateDer::from_pem_file(&files.ca).expect("a certificate")).expect("a CA");
+        let own = CertificateDer::from_pem_file(&files.certificate).expect("a certificate");
+        let key = PrivateKeyDer::from_pem_file(&files.private_key).expect("a key");
+        let provider = Arc::new(rustls::crypto::ring::default_provider());
+        let client = rustls::ClientConfig::builder_with_provider(provider).with_safe_default_protocol_versions();
+        let client = client.expect("versions").with_root_certificates(trusted);
+        let mut client = client.with_client_auth_cert(vec![own], key).expect("an identity");
+        client.alpn_protocols = vec![b"h2".to_vec()];
+        // No session is resumed: an agent has another client for each connection.
+        client.resumption = rustls::client::Resumption::disabled();
+        (identity, TlsConnector::from(Arc::new(client)))
+    }
+
+    #[tokio::test]
+    async fn connections_beyond_the_handshakes_wait_in_the_queue() {
+        let listener = listen("127.0.0.1:0".parse().expect("an address")).expect("listens");
+        let address = listener.local_addr().expect("an address");
+        // Half of the queue, since tests may have 1,024 descriptors. Beyond it, a connection takes a minute or more.
+        let connect = async {
+            let mut waiting = Vec::new();
+            for _ in 0..HANDSHAKES / 2 {
+                waiting.push(TcpStream::connect(address).await.expect("it listens"));
+            }
+            waiting.len()
+        };
+        assert_eq!(tokio::time::timeout(Duration::from_secs(30), connect).await, Ok(HANDSHAKES / 2));
+    }
+
+    #[tokio::test]
+    async fn new_handshakes_replace_the_oldest_and_are_counted() {
+        let (identity, _) = identities();
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("listens");
         let address = listener.local_addr().expect("an address");
         let counters = Arc::new(Counters::default());
@@ -162,23 +207,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_storm_of_genuine_handshakes_of_as_many_addresses_replaces_none() {
-        let directory = tempfile::tempdir().expect("a directory");
-        let (ca, _) = Ca::open(directory.path()).expect("made");
-        let (holder, machine) = (Holder::Fabric(vec!["127.0.0.1".to_owned()]), Holder::Machine("m1".to_owned()));
-        ca.issue(&holder, 2).expect("made");
-        ca.issue(&machine, 2).expect("made");
-        let files = ca.files(&machine);
-        let identity = Identity::of_broker(&ca.files(&holder), None, now_s()).expect("sound");
-        let mut trusted = rustls::RootCertStore::empty();
-        trusted.add(CertificateDer::from_pem_file(&files.ca).expect("a certificate")).expect("a CA");
-        let own = CertificateDer::from_pem_file(&files.certificate).expect("a certificate");
-        let key = PrivateKeyDer::from_pem_file(&files.private_key).expect("a key");
-        let provider = Arc::new(rustls::crypto::ring::default_provider());
-        let client = rustls::ClientConfig::builder_with_provider(provider).with_safe_default_protocol_versions();
-        let client = client.expect("versions").with_root_certificates(trusted);
-        let mut client = client.with_client_auth_cert(vec![own], key).expect("an identity");
-        client.alpn_protocols = vec![b"h2".to_vec()];
-        let connector = TlsConnector::from(Arc::new(client));
+        let (identity, connector) = identities();
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("listens");
         let address = listener.local_addr().expect("an address");
         let counters = Arc::new(Counters::default());
@@ -204,5 +233,31 @@ mod tests {
             next.expect("the listener is open").expect("let in");
         }
         assert_eq!((counters.handshakes_replaced.get(), counters.handshakes_failed.get()), (0, 0));
+    }
+
+    #[tokio::test]
+    async fn a_machine_is_let_in_beside_idle_connections_of_its_own_address() {
+        let (identity, connector) = identities();
+        let listener = TcpListener::bind("127.0.0.1:0").await.expect("listens");
+        let address = listener.local_addr().expect("an address");
+        let counters = Arc::new(Counters::default());
+        let mut incoming = bounded(listener, InUse::new(identity.server()), counters.clone(), 4);
+        let name = ServerName::try_from("127.0.0.1").expect("a name");
+        let (mut idle, mut times) = (Vec::new(), Vec::new());
+        for _ in 0..100 {
+            idle.push(TcpStream::connect(address).await.expect("it listens"));
+            let begun = Instant::now();
+            let client = TcpStream::connect(address).await.expect("it listens");
+            let (machine, connection) = tokio::join!(connector.connect(name.clone(), client), incoming.next());
+            connection.expect("the listener is open").expect("let in");
+            times.push(begun.elapsed());
+            drop(machine.expect("let in"));
+        }
+        assert_eq!(counters.handshakes_failed.get(), 0);
+        times.sort();
+        println!(
+            "from the connection to its TLS session: {:?} in the median of 100, at most {:?}",
+            times[50], times[99]
+        );
     }
 }

@@ -41,7 +41,8 @@ use crate::etcd::EtcdConfig;
 use orders::Desk;
 use std::path::PathBuf;
 use std::sync::Arc;
-use tokio::sync::{mpsc, oneshot};
+use tokio::sync::{mpsc, oneshot, watch};
+use tokio::time::Instant;
 use weir_policy::Policy;
 use weir_units::Duration;
 
@@ -122,6 +123,7 @@ pub(crate) struct Cluster {
     resign: mpsc::Sender<oneshot::Sender<()>>,
     tenants: mpsc::Sender<TenantBatch>,
     raised: mpsc::Sender<u64>,
+    lease_end: watch::Receiver<Option<Instant>>,
     events: mpsc::Receiver<ClusterEvent>,
 }
 
@@ -139,13 +141,15 @@ impl Cluster {
         let (resign, resigned) = mpsc::channel(1);
         let (tenants, of_tenants) = mpsc::channel(BATCHES);
         let (raised, of_epochs) = mpsc::channel(QUEUE);
+        let (until, lease_end) = watch::channel(None);
         let (sender, events) = mpsc::channel(QUEUE);
         let epochs = (state, epoch_file);
         let from_daemon =
             member::FromDaemon { orders: ordered, resign: resigned, tenants: of_tenants, raised: of_epochs };
-        let member = member::Member::new(config, policy.digest(), text, epochs, sender, from_daemon);
+        let to_daemon = member::ToDaemon { events: sender, lease_end: until };
+        let member = member::Member::new(config, policy.digest(), text, epochs, to_daemon, from_daemon);
         tokio::spawn(member.run());
-        Self { orders, resign, tenants, raised, events }
+        Self { orders, resign, tenants, raised, lease_end, events }
     }
 
     /// The next event; `None` if the task of the member has ended by a panic. Cancelling the future
@@ -172,6 +176,12 @@ impl Cluster {
         self.raised.try_send(epoch).map_err(|_| "etcd has not taken the epochs before it yet".to_owned())
     }
 
+    /// Whether this broker has a lease now. A broker that was paused has none before it receives the event that another
+    /// one leads.
+    pub(crate) fn has_lease(&self) -> bool {
+        self.lease_end.borrow().is_some_and(|until| Instant::now() < until)
+    }
+
     /// Gives up the leadership, so that the next broker need not wait for the end of the lease.
     pub(crate) async fn resign(&self) {
         let (done, resigned) = oneshot::channel();
@@ -184,7 +194,14 @@ impl Cluster {
     #[cfg(test)]
     pub(crate) fn lost() -> Self {
         let ((orders, _), (resign, _), (_, events)) = (orders::desk(), mpsc::channel(1), mpsc::channel(1));
-        Self { orders, resign, tenants: mpsc::channel(1).0, raised: mpsc::channel(1).0, events }
+        let lease_end = watch::channel(None).1;
+        Self { orders, resign, tenants: mpsc::channel(1).0, raised: mpsc::channel(1).0, lease_end, events }
+    }
+
+    /// The same with a lease until `until`.
+    #[cfg(test)]
+    pub(crate) fn leased(until: Instant) -> Self {
+        Self { lease_end: watch::channel(Some(until)).1, ..Self::lost() }
     }
 }
 

@@ -28,7 +28,6 @@ use std::io;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use tokio::net::TcpListener;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::mpsc;
 use tonic::transport::Server;
@@ -147,7 +146,7 @@ async fn serve(config: FabricConfig) -> Result<(), FabricError> {
     }
     let epoch = epoch::next(&config.state, EPOCH_FILE, 0)
         .map_err(io_error(format!("keep the epoch in {}", config.state.display())))?;
-    let listener = TcpListener::bind(config.listen).await.map_err(io_error(format!("listen on {}", config.listen)))?;
+    let listener = accept::listen(config.listen).map_err(io_error(format!("listen on {}", config.listen)))?;
     let listen = listener.local_addr().map_err(io_error("read the address"))?;
 
     let counters = Arc::new(Counters::default());

@@ -299,6 +299,32 @@ mod tests {
     }
 
     #[test]
+    fn a_queue_as_long_as_the_table_waits_for_the_least_age_of_one() {
+        const LEAST: u64 = 1_000;
+        // The end is the time of the admission.
+        let admitted = |table: &mut Table<u64>, now: u64, from: [u8; 4]| {
+            let time = table.only_one(from.into()).map_or(now, |entry| now.max(entry.end + LEAST));
+            table.admit(from.into(), time);
+            time
+        };
+        let mut table = Table::new(100);
+        let idle = (0..100).map(|host| admitted(&mut table, 7 * u64::from(host), [10, 0, 0, host]));
+        assert!(idle.eq((0..100).map(|at| 7 * at)), "there is room");
+        let mut now = 700;
+        for host in 0..100 {
+            now = admitted(&mut table, now, [10, 0, 1, host]);
+        }
+        assert!(now <= 700 + LEAST, "{now}");
+        // However slow the connections of one source are, others do not wait for it.
+        let mut table = Table::new(100);
+        for _ in 0..99 {
+            admitted(&mut table, 0, [10, 0, 0, 1]);
+        }
+        let waits = (0..50).map(|host| admitted(&mut table, 0, [10, 0, 1, host]));
+        assert_eq!(waits.max(), Some(0));
+    }
+
+    #[test]
     fn connections_in_use_stay_before_idle_ones() {
         let mut table = Table::new(2);
         let (used, _) = table.admit(address("10.0.0.1"), "used");

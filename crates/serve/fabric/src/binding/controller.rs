@@ -483,14 +483,14 @@ mod tests {
     use weir_binding::binder::{Motion, Step};
 
     /// A third machine, without tenants.
-    fn controller(directory: &Path) -> Controller {
+    fn controller(directory: &Path, epoch: u64) -> Controller {
         let text = policy(3, "").replace("machines: [m2]", "machines: [m2, m3]");
         let policy = Arc::new(Policy::parse("policy.yaml", &text).unwrap_or_else(|errors| panic!("{errors}")).0);
         let file = directory.join("placement.json");
         std::fs::write(&file, placement("spine0")).expect("written");
         let places = Places::read(&file, &policy).unwrap_or_else(|error| panic!("{error}"));
         let store = Store::in_file(directory).expect("opened");
-        Controller::new(&policy, places, Continuation::first(store, 1), Instant::ZERO)
+        Controller::new(&policy, places, Continuation::first(store, epoch), Instant::ZERO)
     }
 
     /// A stream of a subscriber with this policy; dropping the receivers does not end it.
@@ -504,7 +504,7 @@ mod tests {
     #[test]
     fn usage_and_confirmations_under_another_policy_do_not_count() {
         let directory = tempfile::tempdir().expect("a directory");
-        let mut controller = controller(directory.path());
+        let mut controller = controller(directory.path(), 1);
         let digest = controller.policy.digest();
         let used = |controller: &mut Controller, policy: u64, id: StreamId, now: Instant| {
             subscribe(controller, ("m1", false), policy, id);
@@ -525,7 +525,7 @@ mod tests {
     #[test]
     fn all_have_subscribed_when_each_machine_and_switch_of_tenants_has_the_policy() {
         let directory = tempfile::tempdir().expect("a directory");
-        let mut controller = controller(directory.path());
+        let mut controller = controller(directory.path(), 1);
         let digest = controller.policy.digest();
         let [first, others @ ..] = SUBSCRIBERS;
         for (id, of) in (0..).zip(others) {
@@ -552,5 +552,36 @@ mod tests {
         assert!(controller.all_subscribed(), "an earlier stream");
         controller.end(Instant::ZERO, 12);
         assert!(!controller.all_subscribed());
+    }
+
+    /// The file of epochs is restored between two controllers.
+    #[test]
+    fn a_controller_of_a_lower_epoch_counts_the_confirmations_of_its_own_settings() {
+        let directory = tempfile::tempdir().expect("a directory");
+        let settings = |controller: &mut Controller| {
+            let digest = controller.policy.digest();
+            let hello =
+                proto::Hello { name: "m1".to_owned(), kind: proto::Kind::Machine.into(), policy: digest, fresh: false };
+            let subscriber = controller.subscriber(&hello).expect("of the policy");
+            let (messages, mut to_machine) = mpsc::channel(8);
+            drop(controller.begin(Instant::ZERO, (subscriber, &hello), 0, messages));
+            let received =
+                std::iter::from_fn(|| to_machine.try_recv().ok()).filter_map(|message| message.expect("one").message);
+            let version = |message| match message {
+                from_controller::Message::Machine(settings) => settings.version,
+                _ => None,
+            };
+            received.filter_map(version).last().expect("settings")
+        };
+        let earlier = settings(&mut controller(directory.path(), 900));
+        let mut controller = controller(directory.path(), 5);
+        let version = settings(&mut controller);
+        assert_eq!((earlier.epoch, version.epoch), (900, 5));
+        let mut outdated = |version| {
+            assert!(controller.take(Instant::ZERO, 0, from_subscriber::Message::Applied(version)));
+            controller.binder.counters().outdated
+        };
+        assert_eq!(outdated(earlier), 1);
+        assert_eq!(outdated(version), 1, "the settings of the controller that the machine has are applied");
     }
 }

@@ -20,7 +20,7 @@ use renewal::Renewal;
 use std::future::Future;
 use std::path::PathBuf;
 use std::pin::pin;
-use tokio::sync::{mpsc, oneshot};
+use tokio::sync::{mpsc, oneshot, watch};
 use tokio::time::{Duration, Instant, sleep, sleep_until};
 use tracing::{debug, info, warn};
 
@@ -54,6 +54,13 @@ pub(super) struct FromDaemon {
     pub(super) raised: mpsc::Receiver<u64>,
 }
 
+/// The member's ends of queues.
+pub(super) struct ToDaemon {
+    pub(super) events: mpsc::Sender<ClusterEvent>,
+    /// The end of the lease; `None` without one.
+    pub(super) lease_end: watch::Sender<Option<Instant>>,
+}
+
 pub(super) struct Member {
     config: ClusterConfig,
     epochs: (PathBuf, &'static str),
@@ -74,6 +81,7 @@ pub(super) struct Member {
     epoch: u64,
     leadership: Option<Leadership>,
     lease: Option<Lease>,
+    lease_end: watch::Sender<Option<Instant>>,
     /// Renews the lease; `None` without a session.
     renewal: Option<Renewal>,
     /// A lease that this broker gave up and has not revoked yet.
@@ -96,7 +104,7 @@ impl Member {
         digest: u64,
         text: String,
         epochs: (PathBuf, &'static str),
-        events: mpsc::Sender<ClusterEvent>,
+        ToDaemon { events, lease_end }: ToDaemon,
         FromDaemon { orders, resign, tenants, raised }: FromDaemon,
     ) -> Self {
         Self {
@@ -115,6 +123,7 @@ impl Member {
             epoch: 0,
             leadership: None,
             lease: None,
+            lease_end,
             renewal: None,
             abandoned: None,
             leads: false,
@@ -187,12 +196,14 @@ impl Member {
             self.abandoned = None;
         } else if let Some(lease) = &mut self.lease {
             lease.until = since + granted - granted / MARGIN;
+            self.lease_end.send_replace(Some(lease.until));
         }
     }
 
     /// The lease has run out or counts as such.
     async fn lose_lease(&mut self) {
         self.abandoned = self.lease.take().map(|lease| lease.id);
+        self.lease_end.send_replace(None);
         if std::mem::take(&mut self.leads) {
             warn!("the lease ran out: this fabric broker does not lead any more");
         }
@@ -211,7 +222,9 @@ impl Member {
         if self.lease.is_none() {
             let requested = Instant::now();
             let (id, time) = session.grant((self.config.lease.nanos() / 1_000_000_000) as i64).await?;
-            self.lease = Some(Lease { id, time, until: requested + time - time / MARGIN });
+            let until = requested + time - time / MARGIN;
+            self.lease = Some(Lease { id, time, until });
+            self.lease_end.send_replace(Some(until));
         }
         let Some((id, time)) = self.lease.as_ref().map(|lease| (lease.id, lease.time)) else {
             return Err(Failed::GivenUp("the lease ran out".to_owned()));

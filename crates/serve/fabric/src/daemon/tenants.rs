@@ -9,6 +9,11 @@ use tracing::{debug, info, warn};
 use weir_units::Instant;
 
 /// The file of the last epoch of controllers, under the state directory.
+///
+/// An epoch that goes down, since the file is lost or restored, needs no notice: machines and switches apply the
+/// settings of their present stream whatever the version is, and no message of theirs is refused for its epoch.
+/// Versions only relate a confirmation to its settings. One of an earlier controller ends with its stream, and counts
+/// as outdated should it arrive.
 const EPOCH_OF_TENANTS: &str = "epoch-of-tenant-queues";
 
 impl Daemon {

@@ -121,9 +121,10 @@ impl Daemon {
             let next_period = self.broker.as_ref().and_then(FabricBroker::poll_timeout);
             let due = next_period.into_iter().chain(self.status_due).chain(self.next_binding()).min();
             let wait = due.map(|due| due.saturating_since(self.now()));
+            // In this order: a leadership that was lost ends before other events, and events of many streams delay no
+            // period.
             tokio::select! {
-                // The server holds the sender for as long as this loop runs.
-                Some(event) = events.recv() => self.take(event),
+                biased;
                 event = next_event(&mut self.cluster) => match event {
                     Some(event) => self.receive(event),
                     None => {
@@ -140,6 +141,8 @@ impl Daemon {
                         self.status_due = Some(now);
                     }
                 }
+                // The server holds the sender for as long as this loop runs.
+                Some(event) = events.recv() => self.take(event),
             }
         }
     }

@@ -41,6 +41,7 @@ impl Member {
                 {
                     // The next session has a lease of its own, and does not run for the leadership.
                     self.abandoned = Some(lease.id);
+                    self.lease_end.send_replace(None);
                     return Err(Failed::GivenUp("the policy in etcd cannot be used".to_owned()));
                 }
                 return Ok(());

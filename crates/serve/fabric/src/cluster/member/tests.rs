@@ -9,6 +9,7 @@ use crate::etcd::EtcdConfig;
 use proxy::Proxy;
 use std::io::Write as _;
 use std::net::TcpListener;
+use std::path::Path;
 use std::process::{Child, Command, Stdio};
 
 const TEXT: &str = "weir: 1\nnetwork: { nic: 1Gb/s, racks: { r: { uplink: 1Gb/s, machines: [m1] } } }\n\
@@ -60,11 +61,11 @@ fn policy(max: u32) -> (u64, String) {
 
 /// A member that no task runs, with both ends of its queues.
 fn member(etcd: &Etcd) -> (Member, Desk, mpsc::Receiver<ClusterEvent>) {
-    member_by(etcd, etcd.1.clone())
+    member_by(etcd.2.path(), etcd.1.clone())
 }
 
-/// The same, on another way to this etcd.
-fn member_by(etcd: &Etcd, way: EtcdConfig) -> (Member, Desk, mpsc::Receiver<ClusterEvent>) {
+/// The same, with a directory and a way to an etcd.
+fn member_by(directory: &Path, way: EtcdConfig) -> (Member, Desk, mpsc::Receiver<ClusterEvent>) {
     let config = ClusterConfig {
         etcd: way,
         prefix: "/test".to_owned(),
@@ -73,10 +74,11 @@ fn member_by(etcd: &Etcd, way: EtcdConfig) -> (Member, Desk, mpsc::Receiver<Clus
     };
     let ((desk, orders), (sender, events)) = (desk(), mpsc::channel(16));
     let (digest, text) = policy(1);
-    let epochs = (etcd.2.path().join("epochs"), "epoch");
+    let epochs = (directory.join("epochs"), "epoch");
     let (resign, tenants, raised) = (mpsc::channel(1).1, mpsc::channel(1).1, mpsc::channel(1).1);
     let from_daemon = FromDaemon { orders, resign, tenants, raised };
-    (Member::new(config, digest, text, epochs, sender, from_daemon), desk, events)
+    let to_daemon = ToDaemon { events: sender, lease_end: watch::channel(None).0 };
+    (Member::new(config, digest, text, epochs, to_daemon, from_daemon), desk, events)
 }
 
 /// The events about policies since the last call.
@@ -221,6 +223,20 @@ async fn policy_is_reported_again_once_it_is_usable() {
     assert_eq!(put, Ok(Some(revision + 2)));
     look(&mut member, &mut session).await;
     assert_eq!(received(&mut events), [format!("policy {digest:016x}")]);
+}
+
+#[tokio::test]
+async fn the_daemon_has_the_end_of_the_lease() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let etcd = EtcdConfig { members: Vec::new(), ca: None, certificate: None };
+    let (mut member, _desk, _events) = member_by(directory.path(), etcd);
+    let lease_end = member.lease_end.subscribe();
+    let (now, time) = (Instant::now(), Duration::from_secs(20));
+    member.lease = Some(Lease { id: 1, time, until: now });
+    member.extend_lease((now, time)).await;
+    assert_eq!(*lease_end.borrow(), Some(now + Duration::from_secs(19)));
+    member.extend_lease((now, Duration::ZERO)).await;
+    assert_eq!(*lease_end.borrow(), None);
 }
 
 const LEADER: &[u8] = b"/test/leader";
@@ -369,13 +385,14 @@ async fn states_that_take_longer_than_the_lease_are_read() {
         session.put_all_if(&[], (first..first + 100).map(entry)).await.expect("a reply");
     }
     let proxy = Proxy::new(&etcd.1.members[0]);
-    let (member, _desk, mut events) = member_by(&etcd, proxy.way());
+    let (member, _desk, mut events) = member_by(etcd.2.path(), proxy.way());
     // Six replies of 350 ms, and others before: more than the lease of 2 s. Requests have replies within their second.
     proxy.set_latency(Duration::from_millis(350));
+    let lease_end = member.lease_end.subscribe();
     let leads = async {
         loop {
             match events.recv().await.expect("the member runs") {
-                ClusterEvent::Leads(_, kept) => return kept.len(),
+                ClusterEvent::Leads(_, kept) => return (kept.len(), lease_end.borrow().is_some()),
                 ClusterEvent::Follows(_) | ClusterEvent::Policy(..) => {}
                 _ => panic!("another event"),
             }
@@ -383,6 +400,6 @@ async fn states_that_take_longer_than_the_lease_are_read() {
     };
     tokio::select! {
         () = member.run() => panic!("the member ended"),
-        count = tokio::time::timeout(Duration::from_secs(60), leads) => assert_eq!(count, Ok(10_000)),
+        count = tokio::time::timeout(Duration::from_secs(60), leads) => assert_eq!(count, Ok((10_000, true))),
     }
 }
