@@ -19,7 +19,7 @@ CLIPPY = $(CARGO) clippy --workspace --all-targets --locked -- -D warnings
 .DEFAULT_GOAL := help
 .PHONY: help setup demo results test soak properties policies faults-lab policies-lab maxima test-realtime build \
         install uninstall format lint unit test-edt crosscheck faults fuzz fuzz-corpus bench bench-sim schema \
-        metrics pictures clean
+        metrics commands docs pictures clean
 
 help:          ## List the targets
 	@awk -F':.*## ' '/^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -129,6 +129,13 @@ fuzz:          ## Fuzz a parser: TARGET=policy or another directory of fuzz/corp
 	@mkdir -p target/fuzz-found/$(TARGET)
 	$(CARGO) +nightly fuzz run $(TARGET) target/fuzz-found/$(TARGET) fuzz/corpus/$(TARGET) -- \
 	    -max_total_time=$(FUZZ_TIME) -timeout=10
+
+commands:      ## Regenerate the reference of commands from their help (docs/reference/commands.md)
+	WEIR_UPDATE_COMMANDS=1 $(CARGO) test --locked -p weir --test cli help_is_the_reference
+
+docs:          ## Build the site of the documents: out/docs/index.html
+	@mkdir -p $(OUT)
+	$(CARGO) run --quiet --locked -p weir-book -- $(OUT)/docs
 
 pictures: demo ## Redraw the documents' pictures: demo, Parley, simulator, planner, levels, credits, dashboard
 	@mkdir -p docs/pictures
