@@ -164,7 +164,7 @@ bench-sim:     ## The simulator's common work: packet-hops/s, memory, growth, ch
 schema:        ## Regenerate the JSON Schemas from the model
 	WEIR_UPDATE_SCHEMA=1 $(CARGO) test --locked -p weir-policy -p weir-scenario -p weir-experiment --test schema
 
-metrics:       ## Regenerate the reference of metrics from the code (docs/reference/visibility.md)
+metrics:       ## Regenerate the reference of metrics from the code (docs/reference/metrics.md)
 	WEIR_UPDATE_METRICS=1 $(CARGO) test --locked -p weir-status --test status the_reference_is_complete
 
 clean:         ## Delete the build and the demo's output

@@ -6,7 +6,7 @@
 //!
 //! Names follow Prometheus' conventions: `weir_`, base units (bytes and seconds; a policy's bit/s are divided by 8),
 //! `_total` for counters. A rate without bound is ``inf``, so that usage over limit is 0 there. A metric is described
-//! once, in [`METRICS`] or in [`counters`](crate::counters); the reference in `docs/reference/visibility.md` is checked
+//! once, in [`METRICS`] or in [`counters`](crate::counters); the reference in `docs/reference/metrics.md` is checked
 //! against [`reference`].
 //!
 //! Worked example: with a limit of 500 Mb/s for `dfs`:
