@@ -19,7 +19,7 @@ CLIPPY = $(CARGO) clippy --workspace --all-targets --locked -- -D warnings
 .DEFAULT_GOAL := help
 .PHONY: help setup demo results test soak properties policies faults-lab policies-lab maxima test-realtime build \
         install uninstall format lint unit test-edt crosscheck faults fuzz fuzz-corpus bench bench-sim schema \
-        metrics pictures clean
+        metrics commands docs pictures clean
 
 help:          ## List the targets
 	@awk -F':.*## ' '/^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -30,7 +30,7 @@ setup:         ## Install missing Debian packages, and check the Rust toolchain
 build: setup   ## Build the program: target/release/weir
 	$(CARGO) build --release --locked -p weir
 
-install:       ## Install the program, its systemd units and settings: PREFIX=/usr/local, DESTDIR= (docs/operations.md)
+install:       ## Install the program, its systemd units and settings: PREFIX=/usr/local, DESTDIR=
 	@[ -x target/release/weir ] || { echo "there is no target/release/weir: make build" >&2; exit 1; }
 	install -D -m 755 target/release/weir $(DESTDIR)$(PREFIX)/bin/weir
 	@for unit in weir-agent weir-fabric weir-forwarder; do \
@@ -52,11 +52,11 @@ demo: build    ## Reproduce Parley's figure 14 on Linux and in the simulator, si
 	@mkdir -p $(OUT)
 	./target/release/weir reproduce parley-fig14 --backend both --report $(OUT)/parley-fig14 --force
 
-results: build ## Run all published experiments, quick: docs/results.md, as root docs/results-lab.md (some minutes)
+results: build ## Run all published experiments, quick (some minutes): docs/reference/results.md; as root results-lab.md
 	# Exit status 1: the table is written, and some value differs from its expectation.
-	./target/release/weir reproduce --all --write docs/results.md || [ $$? = 1 ]
-	@[ $$(id -u) = 0 ] || { echo "docs/results-lab.md needs root: namespaces" >&2; exit 1; }
-	./target/release/weir reproduce --all --backend lab --write docs/results-lab.md || [ $$? = 1 ]
+	./target/release/weir reproduce --all --write docs/reference/results.md || [ $$? = 1 ]
+	@[ $$(id -u) = 0 ] || { echo "docs/reference/results-lab.md needs root: namespaces" >&2; exit 1; }
+	./target/release/weir reproduce --all --backend lab --write docs/reference/results-lab.md || [ $$? = 1 ]
 
 test: setup format ## Every check and test; without root, tests that need it print "skipped:"
 	$(RUNNER) $(RUNNER_OPTIONS) --beside "$(CLIPPY)"
@@ -130,6 +130,13 @@ fuzz:          ## Fuzz a parser: TARGET=policy or another directory of fuzz/corp
 	$(CARGO) +nightly fuzz run $(TARGET) target/fuzz-found/$(TARGET) fuzz/corpus/$(TARGET) -- \
 	    -max_total_time=$(FUZZ_TIME) -timeout=10
 
+commands:      ## Regenerate the reference of commands from their help (docs/reference/commands.md)
+	WEIR_UPDATE_COMMANDS=1 $(CARGO) test --locked -p weir --test cli help_is_the_reference
+
+docs:          ## Build the site of the documents: out/docs/index.html
+	@mkdir -p $(OUT)
+	$(CARGO) run --quiet --locked -p weir-book -- $(OUT)/docs
+
 pictures: demo ## Redraw the documents' pictures: demo, Parley, simulator, planner, levels, credits, dashboard
 	@mkdir -p docs/pictures
 	cp $(OUT)/parley-fig14/small-lab.svg docs/pictures/parley-fig14-lab.svg
@@ -141,7 +148,7 @@ pictures: demo ## Redraw the documents' pictures: demo, Parley, simulator, plann
 	./tools/credit-pictures.sh
 	./tools/dashboard-picture.sh
 
-bench:         ## Water-filling, the fabric broker's period, credits, levels, simulator, Linux (docs/performance.md)
+bench:         ## Water-filling, the fabric broker's period, credits, levels, simulator, Linux
 	$(CARGO) bench --locked -p weir-alloc --bench water_filling
 	$(CARGO) bench --locked -p weir-control --bench fabric_broker
 	$(CARGO) bench --locked -p weir-credits --bench tree
@@ -157,7 +164,7 @@ bench-sim:     ## The simulator's common work: packet-hops/s, memory, growth, ch
 schema:        ## Regenerate the JSON Schemas from the model
 	WEIR_UPDATE_SCHEMA=1 $(CARGO) test --locked -p weir-policy -p weir-scenario -p weir-experiment --test schema
 
-metrics:       ## Regenerate the reference of metrics from the code (docs/visibility.md)
+metrics:       ## Regenerate the reference of metrics from the code (docs/reference/metrics.md)
 	WEIR_UPDATE_METRICS=1 $(CARGO) test --locked -p weir-status --test status the_reference_is_complete
 
 clean:         ## Delete the build and the demo's output

@@ -15,7 +15,7 @@
  *              in the routing table, and in the database of the bridge to which its route leads.
  *
  * No packet is changed. A packet to several guests (a group address), one that a bridge floods, and an
- * arriving one whose address is translated or that is in a tunnel of this host have no guest: docs/guests.md.
+ * arriving one whose address is translated or that is in a tunnel of this host have no guest: docs/how-to/guests.md.
  *
  * Worked example: tap3 has the index 9, and the glob tap* has the number 1 in the classifier. A packet that
  * entered by interface 9 has `interfaces` 1, 0, 0. One to 52:54:00:00:00:03 has the same, since the

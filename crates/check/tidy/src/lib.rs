@@ -12,12 +12,12 @@
 //! | [`length`] | lines above 120 columns, C functions above 70 lines, files above 700 lines, module docs above 45 |
 //! | [`links`] | links and paths of the tree that lead nowhere |
 //! | [`arrows`] | dependencies between crates against the direction of the layers |
-//! | [`messages`] | quoted messages in docs/operations.md that no source has |
+//! | [`messages`] | quoted messages in docs/how-to/operations.md that no source has |
 //!
 //! The length of Rust functions is clippy's `too_many_lines`, with the same bound; an exception is
 //! an `expect` with its reason.
 //!
-//! Worked example: `docs/policy.md:7: 131 columns, at most 120`.
+//! Worked example: `docs/reference/policy.md:7: 131 columns, at most 120`.
 
 pub mod arrows;
 pub mod length;

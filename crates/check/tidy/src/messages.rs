@@ -1,4 +1,4 @@
-//! Messages that docs/operations.md quotes and no source has.
+//! Messages that docs/how-to/operations.md quotes and no source has.
 //!
 //! Problem: a message is renamed, and an operator searches the document for its new text in vain.
 //! Approach: the messages are the texts in back quotes in the first column of the table
@@ -10,7 +10,7 @@
 
 use crate::tree::File;
 
-const DOCUMENT: &str = "docs/operations.md";
+const DOCUMENT: &str = "docs/how-to/operations.md";
 const HEADING: &str = "## Troubleshooting";
 /// Pieces that are texts of the system.
 const OF_THE_SYSTEM: [&str; 2] = ["Address already in use", "Cannot assign requested address"];
@@ -84,6 +84,6 @@ mod tests {
         let document = "`nowhere`\n## Troubleshooting\n| `a b`, `c …` | `nowhere` |\n| `d` | |\n## Next\n| `e` | |\n";
         let source = "\"x a \\\n    b\" \"c {}\"";
         let files = [file(DOCUMENT, document), file("crates/x/src/lib.rs", source)];
-        assert_eq!(check(&files), ["docs/operations.md:4: \"d\": no source has this message"]);
+        assert_eq!(check(&files), ["docs/how-to/operations.md:4: \"d\": no source has this message"]);
     }
 }

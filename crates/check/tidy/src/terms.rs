@@ -99,7 +99,7 @@ const RULES: &[Rule] = &[
         instead: "feedback, reply, respond",
         within: REPLIES,
         // A field of the transports' code.
-        except: &["docs/extending.md"],
+        except: &["docs/how-to/extending.md"],
     },
     in_datapath(
         &[
@@ -289,8 +289,8 @@ mod tests {
 
     #[test]
     fn replaced_terms_are_refused_with_their_line() {
-        let found = check("docs/policy.md", "a line\nthe first sighting of a host");
-        assert_eq!(found, ["docs/policy.md:2: \"sighting\": write liveness"]);
+        let found = check("docs/reference/policy.md", "a line\nthe first sighting of a host");
+        assert_eq!(found, ["docs/reference/policy.md:2: \"sighting\": write liveness"]);
     }
 
     #[test]

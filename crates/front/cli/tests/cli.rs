@@ -13,35 +13,44 @@ const FIG1_DEMANDS: &str = "scenarios/parley-fig1.demands.csv";
 const FIG6: &str = "scenarios/parley-fig6.policy.yaml";
 const FIG6_DEMANDS: &str = "scenarios/parley-fig6.demands.csv";
 
-#[test]
-fn reference() {
-    let mut all = String::new();
-    for command in [
-        "",
-        "check",
-        "allocate",
-        "explain",
-        "plan",
-        "place",
-        "schema",
-        "sim",
-        "report",
-        "lab",
-        "reproduce",
-        "agent",
-        "exec",
-        "switch",
-        "switch show",
-        "switch apply",
-        "switch remove",
-        "key",
-    ] {
-        let arguments: Vec<&str> = command.split(' ').filter(|word| !word.is_empty()).chain(["--help"]).collect();
-        let output = run(&arguments);
-        assert!(output.status.success());
-        all.push_str(&format!("$ weir {}\n\n{}\n\n", arguments.join(" "), text(&output.stdout)));
+/// The part of docs/reference/commands.md behind this line is the help of all commands.
+const MARK: &str = "<!-- From here on written by `WEIR_UPDATE_COMMANDS=1 cargo test -p weir --test cli \
+                    help_is_the_reference`. -->\n";
+
+/// The help of the command with this name and of the commands below it, as parts of a page.
+fn help(name: &str) -> String {
+    let output = run(&name.split(' ').skip(1).chain(["--help"]).collect::<Vec<_>>());
+    assert!(output.status.success(), "{name}");
+    let help = text(&output.stdout);
+    let mut page = format!("\n## `{name}`\n\n```text\n{}\n```\n", help.trim_end());
+    // Commands are listed before the options: two blanks, a name, and what it does.
+    for line in help.lines().take_while(|line| *line != "Options:") {
+        let command = line.strip_prefix("  ").and_then(|line| line.split_once(' ')).map(|(command, _)| command);
+        let is_name = |word: &&str| !word.is_empty() && word.chars().all(|letter| letter.is_ascii_lowercase());
+        if let Some(command) = command.filter(is_name) {
+            page += &self::help(&format!("{name} {command}"));
+        }
     }
-    insta::assert_snapshot!(all);
+    page
+}
+
+#[test]
+fn help_is_the_reference() {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../docs/reference/commands.md");
+    let page = std::fs::read_to_string(&path).expect("docs/reference/commands.md");
+    let (written, found) = page.split_once(MARK).expect("the line that begins the help");
+    let made = help("weir");
+    assert!(made.matches("\n## ").count() > 20, "commands are missing:\n{made}");
+    if std::env::var_os("WEIR_UPDATE_COMMANDS").is_some() {
+        std::fs::write(&path, format!("{written}{MARK}{made}")).expect("docs/ can be written");
+    } else {
+        let differs = made.lines().zip(found.lines()).find(|(made, found)| made != found);
+        assert!(
+            made == found,
+            "docs/reference/commands.md differs from the help: {differs:?}; run `WEIR_UPDATE_COMMANDS=1 cargo test -p \
+             weir --test cli help_is_the_reference`"
+        );
+    }
 }
 
 #[test]

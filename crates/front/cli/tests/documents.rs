@@ -7,12 +7,19 @@ fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../..")
 }
 
+fn entries(directory: &Path) -> impl Iterator<Item = PathBuf> {
+    fs::read_dir(directory).expect("a directory").map(|entry| entry.expect("an entry").path())
+}
+
+fn is_document(path: &PathBuf) -> bool {
+    path.extension().is_some_and(|extension| extension == "md")
+}
+
 fn documents() -> Vec<PathBuf> {
-    let list = |directory: PathBuf| {
-        let entries = fs::read_dir(directory).expect("a directory").map(|entry| entry.expect("an entry").path());
-        entries.filter(|path| path.extension().is_some_and(|extension| extension == "md")).collect::<Vec<_>>()
-    };
-    [list(root()), list(root().join("docs"))].concat()
+    let docs = root().join("docs");
+    let kinds = entries(&docs).filter(|path| path.is_dir());
+    let below = kinds.flat_map(|directory| entries(&directory).collect::<Vec<_>>());
+    entries(&root()).chain(entries(&docs)).chain(below).filter(is_document).collect()
 }
 
 #[test]

@@ -60,7 +60,7 @@ fn a_guarantee_holds_while_agents_and_the_fabric_broker_are_killed() {
     holds("all run", 5);
     // The receiver's, and that of a machine that floods: killed, and started again after a second,
     // as their unit does. (Without one for 5 s that machine's destinations are held no longer where
-    // classes hold them, docs/agent.md.)
+    // classes hold them, docs/reference/agent.md.)
     for (host, whose) in [(RECEIVER.0, "the receiver's agent"), (1, "a flooding sender's agent")] {
         let (_, agent) = agents.iter_mut().find(|(of, _)| *of == host).expect("a machine");
         agent.take().expect("it runs").kill();

@@ -5,7 +5,7 @@ mod program;
 
 use program::{directory, file, run, text};
 
-const GUIDE: &str = include_str!("../../../../docs/simulator.md");
+const GUIDE: &str = include_str!("../../../../docs/how-to/simulator.md");
 
 /// The blocks of the guide in this language, without the indentation of the lists that they stand in.
 fn blocks(language: &str) -> Vec<String> {

@@ -316,10 +316,10 @@ fn slow_interfaces_have_long_intervals() {
     assert_eq!((code, estimate(&plan, 0, "bound")["time_ns"].as_u64()), (Some(0), Some(40_600_000)));
 }
 
-/// docs/planning.md names what the program prints.
+/// docs/how-to/planning.md names what the program prints.
 #[test]
 fn the_guide() {
-    const GUIDE: &str = include_str!("../../../../docs/planning.md");
+    const GUIDE: &str = include_str!("../../../../docs/how-to/planning.md");
     let trace: String = include_str!("../../../../scenarios/plan.trace.csv")
         .lines()
         .skip(1)

@@ -1,6 +1,6 @@
 //! The language of files under `papers/`, as one static description.
 //!
-//! The check, `schemas/paper.schema.json` and the reference in `docs/papers.md` come from
+//! The check, `schemas/paper.schema.json` and the reference in `docs/reference/papers.md` come from
 //! [`PAPER`]; names that refer to each other, to scenarios or to policies are checked by `read`.
 
 mod datacenters;

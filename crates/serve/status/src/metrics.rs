@@ -6,8 +6,8 @@
 //!
 //! Names follow Prometheus' conventions: `weir_`, base units (bytes and seconds; a policy's bit/s are divided by 8),
 //! `_total` for counters. A rate without bound is ``inf``, so that usage over limit is 0 there. A metric is described
-//! once, in [`METRICS`] or in [`counters`](crate::counters); the reference in `docs/visibility.md` is checked against
-//! [`reference`].
+//! once, in [`METRICS`] or in [`counters`](crate::counters); the reference in `docs/reference/metrics.md` is checked
+//! against [`reference`].
 //!
 //! Worked example: with a limit of 500 Mb/s for `dfs`:
 //! `weir_service_limit_bytes_per_second{service="dfs",direction="tx"} 62500000.0`.

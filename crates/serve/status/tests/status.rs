@@ -593,7 +593,7 @@ fn directions_are_reached_by_name() {
 /// The reference in the documents is the code's. `WEIR_UPDATE_METRICS=1` (`make metrics`) writes it anew.
 #[test]
 fn the_reference_is_complete() {
-    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../../docs/visibility.md");
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../../docs/reference/metrics.md");
     let text = std::fs::read_to_string(path).expect("the document");
     let (before, after) = ("<!-- metrics: written by `make metrics` -->\n", "<!-- end of metrics -->");
     let (head, rest) = text.split_once(before).expect("where the reference begins");

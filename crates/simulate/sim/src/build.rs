@@ -159,8 +159,8 @@ impl<O: Observer> World<O> {
         self.spray = Some(Jitter::new(SimTime::NEVER, seed));
     }
 
-    /// Makes both directions of a flow take the same links, in networks whose layers allow it (`docs/simulator.md`
-    /// lists them). Call it before [`World::compute_routes`].
+    /// Makes both directions of a flow take the same links, in networks whose layers allow it
+    /// (`docs/how-to/simulator.md` lists them). Call it before [`World::compute_routes`].
     pub fn set_symmetric_routing(&mut self) {
         self.symmetric = true;
     }

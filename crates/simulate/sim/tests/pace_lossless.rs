@@ -75,9 +75,9 @@ fn losses_of_a_failing_link() {
     assert_eq!((dropped, counter(&outcome, "credits_overfull")), (excluded, 0));
 }
 
-/// The policy of docs/credits.md.
+/// The policy of docs/how-to/credits.md.
 fn documented_policy() -> String {
-    let text = include_str!("../../../../docs/credits.md");
+    let text = include_str!("../../../../docs/how-to/credits.md");
     let (_, block) = text.split_once("```yaml\n").expect("a policy");
     let (policy, _) = block.split_once("```").expect("its end");
     policy.lines().map(|line| line.strip_prefix("   ").unwrap_or(line)).flat_map(|line| [line, "\n"]).collect()

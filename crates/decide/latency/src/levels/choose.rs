@@ -14,7 +14,7 @@
 //!
 //! Last the largest super-packets of bulk traffic with which every target still holds.
 //!
-//! Worked example: `docs/levels.md`.
+//! Worked example: `docs/how-to/levels.md`.
 
 use super::bounds::{Bounds, Premise, senders_of};
 use super::traffic::{LevelNetwork, Levelled, Sizes, segments_at_most};

@@ -18,7 +18,7 @@
 //! worst ≤ max(0, Σ wire bytes − σ) / ρ + path                 while Σ rates ≤ ρ
 //! ```
 //!
-//! Worked example: `docs/levels.md`.
+//! Worked example: `docs/how-to/levels.md`.
 //!
 //! Source: QJump's slides; the wait and the inverse are ours: the slides leave levels to applications, and name no way
 //! to find their rates.

@@ -1,6 +1,6 @@
 //! Whether every IP packet belongs to a service.
 //!
-//! Problem: packets of no service have no limit (`docs/agent.md`), so neither caps nor maxima bound
+//! Problem: packets of no service have no limit (`docs/reference/agent.md`), so neither caps nor maxima bound
 //! the load with them. Approach: a leaf whose filters accept every packet makes the policy cover
 //! all. Otherwise a plan names the assumption that such packets stay within the peak load.
 

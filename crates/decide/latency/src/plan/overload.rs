@@ -35,7 +35,7 @@ use weir_units::{Bandwidth, Bytes, ContentionPoint, Direction, Duration, Load, M
 /// The longest time until the limits of a rack follow a change of load everywhere.
 ///
 /// Usage is read every 100 ms, a change is reported at once, and limits fall one exchange later
-/// (`docs/parley.md`, the rack broker). A receiving service that has a limit already is measured over a
+/// (`docs/explanation/parley.md`, the rack broker). A receiving service that has a limit already is measured over a
 /// period of 1 s; its limit bounds what it adds until then, which this time does not include.
 pub const REACTION: Duration = Duration::from_millis(300);
 

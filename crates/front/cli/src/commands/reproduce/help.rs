@@ -7,7 +7,7 @@ Examples:
   weir reproduce parley-fig4 parley-fig5 --json
   weir reproduce parley-table3 --full --report out/table3
   weir reproduce parley-fig14 --backend both --report out/fig14
-  weir reproduce --all --write docs/results.md
+  weir reproduce --all --write docs/reference/results.md
 
 The quick setting of each experiment ends within a minute on two cores; --full runs what its file
 under papers/ calls full. All runs of all experiments share the cores. Ctrl-C keeps the

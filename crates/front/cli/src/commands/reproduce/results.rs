@@ -1,4 +1,4 @@
-//! The table of all experiments: `docs/results.md` for the simulator and `docs/results-lab.md` for
+//! The table of all experiments: `docs/reference/results.md` for the simulator and `docs/reference/results-lab.md` for
 //! Linux.
 //!
 //! The order is that of the program's list, and the file contains no time of the day or of a run,
