@@ -11,7 +11,7 @@ fn entries(directory: &Path) -> impl Iterator<Item = PathBuf> {
     fs::read_dir(directory).expect("a directory").map(|entry| entry.expect("an entry").path())
 }
 
-fn is_document(path: &PathBuf) -> bool {
+fn is_document(path: &Path) -> bool {
     path.extension().is_some_and(|extension| extension == "md")
 }
 
@@ -19,7 +19,7 @@ fn documents() -> Vec<PathBuf> {
     let docs = root().join("docs");
     let kinds = entries(&docs).filter(|path| path.is_dir());
     let below = kinds.flat_map(|directory| entries(&directory).collect::<Vec<_>>());
-    entries(&root()).chain(entries(&docs)).chain(below).filter(is_document).collect()
+    entries(&root()).chain(entries(&docs)).chain(below).filter(|path| is_document(path)).collect()
 }
 
 #[test]
