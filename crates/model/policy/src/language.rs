@@ -405,7 +405,7 @@ static LATENCY: Record = Record {
         Key::optional(
             "round-trip",
             Shape::Scalar(&BOOLEAN),
-            "`true`: `worst` is the time of a message and its answer, which is on the same level and of the same size.",
+            "`true`: `worst` is the time of a message and its reply, which is on the same level and of the same size.",
             "round-trip: true",
         ),
     ],

@@ -5,7 +5,7 @@ mod validator;
 
 use serde_json::Value;
 use std::path::Path;
-use weir_document::{Problems, Source, schema, tree};
+use weir_document::{Problems, Source, reference, schema, tree};
 use weir_policy::{Policy, language};
 
 mod texts;
@@ -34,6 +34,26 @@ fn the_file_in_the_tree_is_current() {
         "schemas/policy.schema.json is not what the language gives; run `WEIR_UPDATE_SCHEMA=1 cargo test -p \
          weir-policy --test schema`"
     );
+}
+
+/// The part of docs/reference/policy-keys.md behind this line is made from the language.
+const MARK: &str = "<!-- What follows is made from the language: `make schema` writes it anew. -->\n";
+
+#[test]
+fn the_reference_in_the_tree_is_current() {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../docs/reference/policy-keys.md");
+    let text = std::fs::read_to_string(&path).expect("docs/reference/policy-keys.md");
+    let (written, found) = text.split_once(MARK).expect("the line that begins the reference");
+    let made = format!("\n{}", reference::tables(&language::POLICY, 2).trim_end()) + "\n";
+    if std::env::var_os("WEIR_UPDATE_SCHEMA").is_some() {
+        std::fs::write(&path, format!("{written}{MARK}{made}")).expect("docs/ can be written");
+    } else {
+        assert!(
+            found == made,
+            "docs/reference/policy-keys.md is not what the language gives; run `WEIR_UPDATE_SCHEMA=1 cargo test -p \
+             weir-policy --test schema`"
+        );
+    }
 }
 
 #[test]
