@@ -1,6 +1,7 @@
 //! The flow file of HPCC's ns-3 simulator: the number of flows, then `src dst pg dport size start` for each.
 //!
-//! Sizes are bytes and starts are seconds, by the README of its traffic generator. Priority groups and ports have no
+//! Sizes are bytes and starts are seconds, by the README of its traffic generator. Lines behind that number of flows are
+//! not read by the simulator either. Priority groups and ports have no
 //! counterpart in a list of Weir.
 
 use super::flows::{Flow, Reader, StartUnit};
@@ -22,17 +23,20 @@ pub(super) fn flows(source: &Arc<Source>, reader: &mut Reader<'_>) -> Vec<Flow> 
     let Some((stated, place)) = count(lines.next(), source, reader) else { return Vec::new() };
     let mut groups = BTreeSet::new();
     let (mut flows, mut found) = (Vec::new(), 0_u64);
-    for line in lines {
-        found += 1;
-        if reader.problems.is_full() {
+    for line in lines.by_ref() {
+        if found == stated || reader.problems.is_full() {
+            // The simulator reads as many flows as stated; its own example has text behind them.
+            let hint = "only as many flows as the first line states are read, as in the simulator";
+            reader.problems.note(line.span, "the lines from here on are not imported", hint);
             break;
         }
+        found += 1;
         if let Some((flow, group)) = flow(&line, reader) {
             flows.push(flow);
             groups.insert(group);
         }
     }
-    if found != stated && !reader.problems.is_full() {
+    if found < stated && !reader.problems.is_full() {
         let cause = format!("the first line states {stated} flows, and the file has {found}");
         reader.problems.error(place, cause, "correct the number, or add the missing flows");
     }

@@ -101,6 +101,11 @@ fn flows_of_ns3_keep_their_times_and_sizes() {
     let (_, notes) =
         flows("2\n2 1 3 100 5 2\n2 1 1 100 5 2\n", FlowFormat::Ns3Hpcc, &FlowOptions::default()).expect("two flows");
     assert_eq!(notes[0].cause(), "the flows have different priority groups: 1, 3");
+    // As in the simulator's own example.
+    let text = "1\n2 1 3 100 5 2\n3 1 3 100 5 2\n\nFirst line: # of flows\n";
+    let (table, notes) = flows(text, FlowFormat::Ns3Hpcc, &FlowOptions::default()).expect("a flow");
+    assert_eq!((table.len(), notes[0].position().line), (1, 3));
+    assert_eq!(notes[0].cause(), "the lines from here on are not imported");
 }
 
 #[test]
