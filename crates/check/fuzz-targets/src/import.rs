@@ -9,8 +9,8 @@ use weir_workload::{FlowList, SizeDistribution};
 /// Bytes of a packet in tables that count packets.
 const PAYLOAD: u32 = 1460;
 
-/// Reads `data` in each format of sizes. A refusal has its positions in the text. An accepted table is one of Weir, with
-/// the smallest and the largest size of the file. Returns whether a format accepts it.
+/// Reads `data` in each format of sizes. A refusal has its positions in the text. An accepted table is one of Weir, and
+/// has no size above those of the file. Returns whether a format accepts it.
 ///
 /// # Panics
 /// If any of that does not hold: a finding.
@@ -29,7 +29,7 @@ pub fn imported_sizes(data: &[u8]) -> bool {
             assert!(sizes == table.distribution() && sizes.quantile(0) > 0, "{text}");
             let last = source.text().split_ascii_whitespace().rev().nth(1).and_then(|size| size.parse::<u64>().ok());
             let factor = if matches!(unit, Some(SizeUnit::Packets(_))) { u64::from(PAYLOAD) } else { 1 };
-            // A size with a share of 0 behind all others is of no flow.
+            // The last row may have no flows of its own.
             assert!(last.is_none_or(|last| sizes.largest() <= last * factor), "{text}");
             true
         }

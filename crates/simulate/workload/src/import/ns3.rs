@@ -1,8 +1,7 @@
 //! The flow file of HPCC's ns-3 simulator: the number of flows, then `src dst pg dport size start` for each.
 //!
-//! Sizes are bytes and starts are seconds, by the README of its traffic generator. Lines behind that number of flows are
-//! not read by the simulator either. Priority groups and ports have no
-//! counterpart in a list of Weir.
+//! Sizes are bytes and starts are seconds, by the README of its traffic generator. The simulator does not read lines
+//! behind that number of flows either. Priority groups and ports have no counterpart in a list of Weir.
 
 use super::flows::{Flow, Reader, StartUnit};
 use super::{Line, end_of, lines, number, size};
