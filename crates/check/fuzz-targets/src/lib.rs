@@ -13,6 +13,8 @@
 //! | [`scenario()`] | a scenario file, read against a fixed policy | `scenario` |
 //! | [`flow_list()`] | a list of flows, as CSV | `table` |
 //! | [`sizes()`] | a distribution of flow sizes, as CSV | `table` |
+//! | [`imported_sizes()`] | a table of flow sizes of another program | `import` |
+//! | [`imported_flows()`] | a list of flows of another program | `import` |
 //! | [`trace()`] | a trace of times and sizes, as CSV | `trace` |
 //! | [`paper()`] | a published experiment, beside fixed scenarios, policy and demands | `paper` |
 //! | [`rack_datagram()`] | a rack datagram, with or without its tag | `rack_datagram` |
@@ -35,6 +37,7 @@ mod credit_datagram;
 mod demands;
 mod fabric_datagram;
 mod fabric_stream;
+mod import;
 mod paper;
 mod policy;
 mod rack_datagram;
@@ -48,6 +51,7 @@ pub use credit_datagram::{credit_datagram, seeds as credit_datagram_seeds};
 pub use demands::demands;
 pub use fabric_datagram::{fabric_datagram, seeds as fabric_datagram_seeds};
 pub use fabric_stream::{fabric_stream, seeds as fabric_stream_seeds};
+pub use import::{imported_flows, imported_sizes};
 pub use paper::paper;
 pub use policy::policy;
 pub use rack_datagram::{rack_datagram, seeds as rack_datagram_seeds};

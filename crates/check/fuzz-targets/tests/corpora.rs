@@ -60,6 +60,16 @@ fn sizes() {
 }
 
 #[test]
+fn imported_sizes() {
+    replay("imported_sizes", weir_fuzz_targets::imported_sizes);
+}
+
+#[test]
+fn imported_flows() {
+    replay("imported_flows", weir_fuzz_targets::imported_flows);
+}
+
+#[test]
 fn trace() {
     replay("trace", weir_fuzz_targets::trace);
 }

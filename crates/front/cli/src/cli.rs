@@ -25,8 +25,8 @@ pub(crate) struct Cli {
 
 /// The groups of `weir --help`, in this order. A command without a group is listed at the end.
 const GROUPS: &[(&str, &[&str])] = &[
-    ("Policies", &["check", "allocate", "explain", "plan", "place", "schema"]),
-    ("Experiments", &["sim", "report", "lab", "reproduce"]),
+    ("Policies", &["check", "allocate", "explain", "plan", "place", "schema", "export"]),
+    ("Experiments", &["import", "sim", "report", "lab", "reproduce"]),
     ("Running", &["agent", "exec", "fabric", "switch", "forwarder", "key", "certificate", "top", "dashboard"]),
 ];
 

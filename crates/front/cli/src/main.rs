@@ -31,6 +31,7 @@ mod top;
 mod umask;
 mod values;
 mod watched;
+mod written;
 
 use clap::FromArgMatches as _;
 use commands::Command;

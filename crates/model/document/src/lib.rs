@@ -40,6 +40,7 @@
 
 pub mod check;
 pub mod diagnostic;
+mod json;
 pub mod nearest;
 pub mod reference;
 mod render;

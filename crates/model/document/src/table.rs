@@ -2,7 +2,7 @@
 //!
 //! Problem: a list of a million flows has one wrong line, or a hundred. Approach: the table is read
 //! row by row, never stored as text; a row gives its fields by column; mistakes are collected, up
-//! to a readable number. Fields may stand in quotes, as programs write them.
+//! to a readable number. Fields may stand in quotes, as programs write them. Lines that begin with `#` are comments.
 //!
 //! A column of times has its unit in its name (`start_us`): a column is never renamed to one of
 //! another unit, which would change every time of the table.
@@ -138,6 +138,7 @@ impl<R: Read> Table<R> {
         let mut reader = csv::ReaderBuilder::new()
             .flexible(true)
             .has_headers(false)
+            .comment(Some(b'#'))
             .trim(csv::Trim::All)
             .terminator(csv::Terminator::Any(b'\n'))
             .from_reader(BoundedLines { input: input.chain(&b"\n"[..]), bytes: 0 });
@@ -305,6 +306,13 @@ mod tests {
     }
 
     #[test]
+    fn comments_are_skipped_and_counted() {
+        let seen = lines("# made by a program, 2026\r\n#\na,b\n# one\nx,1\n\n# two, \"quoted\ny,\"#2\"\n#3");
+        assert_eq!(seen, [(5, "x".to_owned()), (8, "y".to_owned())]);
+        assert_eq!(lines("\u{feff}# mark\na,b\nx,1\n"), [(3, "x".to_owned())]);
+    }
+
+    #[test]
     fn quotes_do_not_count() {
         assert_eq!(lines("\"a\",\"b\"\n\"x\",1\n"), [(2, "x".to_owned())]);
         let table = Table::open(&b"\xef\xbb\xbf\"a\",\"b c\"\n"[..]).expect("a head line");
@@ -314,7 +322,7 @@ mod tests {
     #[test]
     fn a_table_without_a_name_is_empty() {
         let refused = |text: &str| Table::open(text.as_bytes()).map(drop).unwrap_err().to_string();
-        for text in ["", "\n\r\n", ",\n"] {
+        for text in ["", "\n\r\n", ",\n", "# a comment\n"] {
             assert_eq!(refused(text), "the table is empty (name the columns in the first line)", "{text:?}");
         }
     }

@@ -54,6 +54,7 @@ mod credits;
 mod demands;
 mod digest;
 mod dscp;
+mod export;
 mod filter_syntax;
 pub mod glob;
 pub mod language;

@@ -22,7 +22,8 @@
 //! [`Transfers`].
 //!
 //! A [`Spec`] is valid by construction: the function that would build an invalid one refuses it
-//! with cause and hint. Sizes are drawn from a [`SizeDistribution`].
+//! with cause and hint. Sizes are drawn from a [`SizeDistribution`]. [`import`] reads sizes and lists of flows in the
+//! file formats of other programs.
 //!
 //! **How to drive one.** At [`Workload::next`], call [`Workload::poll`] until it returns none. When
 //! the last byte of a flow has reached its receiver, call [`Workload::on_finished`], and read
@@ -65,6 +66,7 @@ mod decimal;
 mod error;
 mod flow;
 mod hosts;
+pub mod import;
 mod incasts;
 mod list;
 mod ln;

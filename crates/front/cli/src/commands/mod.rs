@@ -7,8 +7,10 @@ mod check;
 mod dashboard;
 mod exec;
 mod explain;
+mod export;
 mod fabric;
 mod forwarder;
+mod import;
 mod key;
 mod lab;
 mod limit_rule;
@@ -39,6 +41,10 @@ pub(crate) enum Command {
     Place(place::Args),
     /// Print the JSON Schema of a file format, for editors
     Schema(schema::Args),
+    /// Write a policy as JSON, for programs
+    Export(export::Args),
+    /// Use flow sizes and lists of flows in the formats of other simulators
+    Import(import::Args),
     /// Run a scenario in the packet-level simulator
     Sim(sim::Args),
     /// Draw the report of a run or a sweep again, from its files alone
@@ -76,6 +82,8 @@ pub(crate) fn run(command: &Command, ui: &mut Ui) -> Result<Exit, CommandError> 
         Command::Plan(args) => plan::run(args, ui),
         Command::Place(args) => place::run(args, ui),
         Command::Schema(args) => schema::run(args, ui),
+        Command::Export(args) => export::run(args, ui),
+        Command::Import(args) => import::run(args, ui),
         Command::Sim(args) => sim::run(args, ui),
         Command::Report(args) => report::run(args, ui),
         Command::Lab(args) => lab::run(args, ui),

@@ -43,9 +43,14 @@ struct Step {
 /// Runs the tutorial of this name with `weir` on the PATH, in a directory of its own. Tolerances of the page are
 /// multiplied by `slack`.
 pub(crate) fn follow(name: &str, slack: f64) {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../docs/tutorials").join(format!("{name}.md"));
-    let steps = steps(&fs::read_to_string(path).expect("the tutorial"));
-    assert!(steps.iter().any(|step| step.output.is_some()), "{name} shows no output");
+    follow_page(&format!("docs/tutorials/{name}.md"), slack);
+}
+
+/// The same for a page of the tree.
+pub(crate) fn follow_page(page: &str, slack: f64) {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../..").join(page);
+    let steps = steps(&fs::read_to_string(path).expect("the page"));
+    assert!(steps.iter().any(|step| step.output.is_some()), "{page} shows no output");
     let directory = tempfile::tempdir().expect("a directory");
     let (work, outputs) = (directory.path().join("work"), directory.path().join("outputs"));
     fs::create_dir(&work).expect("a directory");
@@ -57,7 +62,7 @@ pub(crate) fn follow(name: &str, slack: f64) {
     }
     let status = run(&script, &work, &outputs);
     for (step, index) in steps.iter().zip(0..) {
-        let at = format!("docs/tutorials/{name}.md:{}", step.line);
+        let at = format!("{page}:{}", step.line);
         let found = fs::read_to_string(output(index)).unwrap_or_default();
         let has_next = output(index + 1).exists();
         assert!(has_next || index + 1 == steps.len(), "{at}: ended with {status}:\n{found}");
