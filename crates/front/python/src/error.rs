@@ -17,12 +17,15 @@ const ERRORS: &str = "weir._errors";
 pub(crate) enum Subject {
     /// A policy, or a question about one: `PolicyError`.
     Policy,
+    /// A scenario, or its run: `ScenarioError`.
+    Scenario,
 }
 
 impl Subject {
     fn class(self) -> &'static str {
         match self {
             Self::Policy => "PolicyError",
+            Self::Scenario => "ScenarioError",
         }
     }
 

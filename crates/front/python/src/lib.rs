@@ -13,12 +13,18 @@
 //! | `interrupt` | Ctrl-C during long work |
 //! | `policy` | `weir.Policy` |
 //! | `planning` | the options of `Policy.plan` |
+//! | `scenario` | `weir.Scenario` and its runs |
+//! | `results` | `weir.Results` |
+//! | `table` | `weir.Table`: Arrow's C data interface |
 //!
 //! Threads and the GIL:
 //!
 //! - The GIL is released while a document is read, a question is computed and a simulation runs. Other threads of
 //!   Python run meanwhile, and several policies may be used at once.
-//! - The classes are immutable, so an object may be shared between threads without a lock.
+//! - Objects may be shared between threads: all but `Scenario` are immutable, and a change of a scenario replaces its
+//!   values at once, so a run has those of its start.
+//! - A simulation runs on a thread of its own that never takes the GIL. The callback of its progress is called on the
+//!   thread that called `run`.
 //! - Long work takes the GIL about ten times a second to run Python's signal handlers. A handler that raises ends the
 //!   work, and its exception is raised: Ctrl-C raises `KeyboardInterrupt`. Python runs handlers on its main thread
 //!   only, so Ctrl-C does not end work that another thread started.
@@ -39,6 +45,9 @@ mod error;
 mod interrupt;
 mod planning;
 mod policy;
+mod results;
+mod scenario;
+mod table;
 
 use pyo3::prelude::*;
 
@@ -46,5 +55,9 @@ use pyo3::prelude::*;
 #[pymodule(name = "_weir")]
 fn package(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add("__version__", env!("CARGO_PKG_VERSION"))?;
-    module.add_class::<policy::Policy>()
+    module.add_class::<policy::Policy>()?;
+    module.add_class::<scenario::Scenario>()?;
+    module.add_class::<scenario::Progress>()?;
+    module.add_class::<results::Results>()?;
+    module.add_class::<table::Table>()
 }

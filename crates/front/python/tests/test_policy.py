@@ -21,7 +21,7 @@ def named(names, suffix):
     return [SCENARIOS / f"{name}.{suffix}" for name in names]
 
 
-def test_every_policy_of_the_repository_has_the_command_lines_check(cli):
+def test_checks(cli):
     names = ["parley-fig1", "qjump-star-8", "pace-fig8-lab", "plan", "tenants", "qshare-fig5", "four-systems"]
     for path in named(names, "policy.yaml"):
         policy = weir.Policy.load(path)

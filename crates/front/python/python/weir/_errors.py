@@ -55,3 +55,7 @@ class InputError(ValueError):
 
 class PolicyError(InputError):
     """A refused policy, or a question about a policy that has no answer."""
+
+
+class ScenarioError(InputError):
+    """A refused scenario, or a scenario that the simulator cannot run."""
