@@ -78,7 +78,7 @@ impl Policy {
 
     /// Reads a policy from a text; `name` is its file in messages.
     #[staticmethod]
-    #[pyo3(signature = (text, *, name = "<policy>".to_owned()))]
+    #[pyo3(signature = (text, *, name = "<policy>".to_owned()), text_signature = "(text, *, name='<policy>')")]
     fn parse(py: Python<'_>, text: String, name: String) -> PyResult<Self> {
         let read = py.detach(|| arguments::source(&name, text, language::MAX_FILE).and_then(Self::of_source));
         read.map_err(|refused| Subject::Policy.refused(py, &refused))
@@ -196,7 +196,8 @@ impl Policy {
 
     /// Which capacities and caps keep the latency targets: the output of `weir plan --json`. Its options are those of
     /// the command, with `_` for `-`.
-    #[pyo3(signature = (**options))]
+    #[pyo3(signature = (**options), text_signature = "($self, *, by=None, at=None, capacity=None, load=None, \
+        iterations=None, convergence=None, senders=None, min_rto=None, scenario=None, trace=None, trace_at=None)")]
     fn plan<'py>(&self, py: Python<'py>, options: Option<&Bound<'py, PyDict>>) -> PyResult<Bound<'py, PyAny>> {
         let options = PlanArguments::new(options)?;
         let json = self.answer(py, |signals| {
@@ -207,7 +208,10 @@ impl Policy {
 
     /// Where the tenants' virtual machines go: the output of `weir place --json`. `placed` is the file of an earlier
     /// placement, which is continued and not changed.
-    #[pyo3(signature = (*, placed = None, strategy = "load".to_owned(), order = "payment".to_owned()))]
+    #[pyo3(
+        signature = (*, placed = None, strategy = "load".to_owned(), order = "payment".to_owned()),
+        text_signature = "($self, *, placed=None, strategy='load', order='payment')"
+    )]
     fn place<'py>(
         &self,
         py: Python<'py>,

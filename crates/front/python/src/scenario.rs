@@ -122,7 +122,10 @@ impl Scenario {
 
     /// Reads a scenario from a text; the files that it names are below `directory`.
     #[staticmethod]
-    #[pyo3(signature = (text, *, name = "<scenario>".to_owned(), directory = PathBuf::new()))]
+    #[pyo3(
+        signature = (text, *, name = "<scenario>".to_owned(), directory = PathBuf::new()),
+        text_signature = "(text, *, name='<scenario>', directory='')"
+    )]
     fn parse(py: Python<'_>, text: String, name: String, directory: PathBuf) -> PyResult<Self> {
         let read = py.detach(|| Self::of_source(arguments::source(&name, text, language::MAX_FILE)?, directory));
         read.map_err(|refused| Subject::Scenario.refused(py, &refused))
