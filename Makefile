@@ -15,6 +15,8 @@ FUZZ_TIME ?= 120
 # Runs the tests: crates/check/test-runner.
 RUNNER = $(CARGO) run --quiet --locked -p weir-test-runner --
 CLIPPY = $(CARGO) clippy --workspace --all-targets --locked -- -D warnings
+# The tests of the Python package, beside the program that the runner has built.
+PYTHON_TESTS = WEIR_CLI=$(or $(CARGO_TARGET_DIR),target)/debug/weir ./tools/python.sh
 
 .DEFAULT_GOAL := help
 .PHONY: help setup demo results test soak properties policies faults-lab policies-lab maxima test-realtime build \
@@ -59,10 +61,10 @@ results: build ## Run all published experiments, quick (some minutes): docs/refe
 	./target/release/weir reproduce --all --backend lab --write docs/reference/results-lab.md || [ $$? = 1 ]
 
 test: setup format ## Every check and test; without root, tests that need it print "skipped:"
-	$(RUNNER) $(RUNNER_OPTIONS) --beside "$(CLIPPY)" --beside "./tools/python.sh"
+	$(RUNNER) $(RUNNER_OPTIONS) --beside "$(CLIPPY)" --beside "$(PYTHON_TESTS)"
 
 soak: setup format ## make test in full, real-time tests singly; test-edt, policies, policies-lab, maxima (idle machine)
-	$(RUNNER) $(RUNNER_OPTIONS) --soak --beside "$(CLIPPY)" --beside "./tools/python.sh"
+	$(RUNNER) $(RUNNER_OPTIONS) --soak --beside "$(CLIPPY)" --beside "$(PYTHON_TESTS)"
 	$(MAKE) test-edt
 	$(MAKE) policies
 	$(MAKE) policies-lab

@@ -18,11 +18,16 @@ if [ "$(cat "$venv/wanted" 2>/dev/null)" != "$wanted" ]; then
     echo "$wanted" > "$venv/wanted"
 fi
 
-# The command line, with whose output the tests compare answers.
-${CARGO:-cargo} build --quiet --locked -p weir
+# The command line, with whose output the tests compare results. make test has built it with the features of the whole
+# workspace; another build would take minutes.
+if [ -z "${WEIR_CLI:-}" ]; then
+    ${CARGO:-cargo} build --quiet --locked -p weir
+    WEIR_CLI=$target/debug/weir
+fi
+[ -x "$WEIR_CLI" ] || { echo "error: there is no program $WEIR_CLI" >&2; exit 1; }
 rm -rf "$out/wheels"
 "$venv/bin/maturin" build --quiet --locked --manifest-path $package/Cargo.toml --out "$out/wheels" \
     --interpreter "$venv/bin/python"
 "$venv/bin/pip" install --quiet --disable-pip-version-check --no-index --no-deps --force-reinstall \
     "$out"/wheels/weir-*.whl
-WEIR_CLI=$target/debug/weir PATH=$venv/bin:$PATH "$venv/bin/pytest" --quiet -p no:cacheprovider $package/tests "$@"
+WEIR_CLI=$(realpath "$WEIR_CLI") PATH=$venv/bin:$PATH "$venv/bin/pytest" --quiet -p no:cacheprovider $package/tests "$@"
