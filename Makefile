@@ -15,11 +15,13 @@ FUZZ_TIME ?= 120
 # Runs the tests: crates/check/test-runner.
 RUNNER = $(CARGO) run --quiet --locked -p weir-test-runner --
 CLIPPY = $(CARGO) clippy --workspace --all-targets --locked -- -D warnings
+# The tests of the Python package, beside the program that the runner has built.
+PYTHON_TESTS = WEIR_CLI=$(or $(CARGO_TARGET_DIR),target)/debug/weir ./tools/python.sh
 
 .DEFAULT_GOAL := help
 .PHONY: help setup demo results test soak properties policies faults-lab policies-lab maxima test-realtime build \
         install uninstall format lint unit test-edt crosscheck faults fuzz fuzz-corpus bench bench-sim schema \
-        metrics commands docs pictures clean
+        metrics commands docs python pictures clean
 
 help:          ## List the targets
 	@awk -F':.*## ' '/^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -59,10 +61,10 @@ results: build ## Run all published experiments, quick (some minutes): docs/refe
 	./target/release/weir reproduce --all --backend lab --write docs/reference/results-lab.md || [ $$? = 1 ]
 
 test: setup format ## Every check and test; without root, tests that need it print "skipped:"
-	$(RUNNER) $(RUNNER_OPTIONS) --beside "$(CLIPPY)"
+	$(RUNNER) $(RUNNER_OPTIONS) --beside "$(CLIPPY)" --beside "$(PYTHON_TESTS)"
 
 soak: setup format ## make test in full, real-time tests singly; test-edt, policies, policies-lab, maxima (idle machine)
-	$(RUNNER) $(RUNNER_OPTIONS) --soak --beside "$(CLIPPY)"
+	$(RUNNER) $(RUNNER_OPTIONS) --soak --beside "$(CLIPPY)" --beside "$(PYTHON_TESTS)"
 	$(MAKE) test-edt
 	$(MAKE) policies
 	$(MAKE) policies-lab
@@ -129,6 +131,10 @@ fuzz:          ## Fuzz a parser: TARGET=policy or another directory of fuzz/corp
 	@mkdir -p target/fuzz-found/$(TARGET)
 	$(CARGO) +nightly fuzz run $(TARGET) target/fuzz-found/$(TARGET) fuzz/corpus/$(TARGET) -- \
 	    -max_total_time=$(FUZZ_TIME) -timeout=10
+
+python:        ## Build the wheel of the Python package, and test it: target/python/wheels (installs Python's packages)
+	@./tools/setup.sh
+	@CARGO="$(CARGO)" ./tools/python.sh
 
 commands:      ## Regenerate the reference of commands from their help (docs/reference/commands.md)
 	WEIR_UPDATE_COMMANDS=1 $(CARGO) test --locked -p weir --test cli help_is_the_reference
