@@ -51,8 +51,8 @@ static __always_inline int is_credit_port(const struct weir_config *config, u16 
 }
 
 /*
- * Returns 1 for a TCP packet to a fabric broker that no socket of an agent sends, unless it has neither SYN nor
- * payload. A global function, which the verifier checks once; few packets need it.
+ * Returns 1 for a TCP packet to a fabric broker that no socket of an agent sends, unless it has neither SYN nor payload
+ * and the host itself sends it: a reset or an acknowledgement of the kernel for a socket that is gone. A global function, which the verifier checks once; few packets need it.
  */
 __noinline int is_foreign_to_fabric(struct __sk_buff *skb, const struct weir_packet *packet)
 {
@@ -61,7 +61,8 @@ __noinline int is_foreign_to_fabric(struct __sk_buff *skb, const struct weir_pac
 
 	if (!packet)
 		return 0;
-	if ((packet->has & WEIR_HAS_PORTS) && !(packet->tcp_flags & WEIR_TCP_SYN) && skb->len <= packet->header_bytes)
+	if (!skb->ingress_ifindex && (packet->has & WEIR_HAS_PORTS) && !(packet->tcp_flags & WEIR_TCP_SYN) &&
+	    skb->len <= packet->header_bytes)
 		return 0;
 	end.address[0] = packet->destination[0];
 	end.address[1] = packet->destination[1];

@@ -217,3 +217,17 @@ fn a_ceiling_leaves_room_for_marks_so_that_shares_settle() {
     // Two and a quarter times the demand, in rounded rates, passes it and an eighth more; the other has what is left.
     assert!(settled[0] >= MBPS(449) && settled[1] >= MBPS(700), "{settled:?}");
 }
+
+#[test]
+fn a_maximum_holds_when_marks_end() {
+    for marked in [50, 90] {
+        let mut rack = Rack::of(&policy("10Gb/s", ", rack: { max: 900Mb/s }"), Direction::Rx);
+        rack.send_for(3, [900, 900]);
+        rack.hosts.iter_mut().for_each(|host| host.marked = marked);
+        rack.send_for(5, [300, 300]);
+        rack.hosts.iter_mut().for_each(|host| host.marked = 0);
+        let rates: Vec<u64> = (0..20).map(|_| rack.send([900, 900]).iter().map(|rate| rate.bps()).sum()).collect();
+        let worst = rates.windows(10).map(|second| second.iter().sum::<u64>() / 10).max().expect("seconds");
+        assert!(worst <= 990_000_000, "{marked} %: {worst} b/s, {rates:?}");
+    }
+}

@@ -5,7 +5,6 @@ use super::{LimitRule, MeterReading, NetworkReading, RackBroker};
 use crate::demand::{Marks, is_rate_lowered, throttled_demand};
 use crate::parts::split;
 use crate::report::{Demand, UsageReport, UsageRow};
-use std::collections::VecDeque;
 use weir_units::{Bandwidth, Direction, Duration, Instant, PerDirection};
 
 /// The last readings of the meters.
@@ -15,8 +14,8 @@ pub(super) struct Meters {
     windows: Vec<PerDirection<UsageWindow>>,
     /// By leaf.
     network: Vec<NetworkReading>,
-    /// By leaf: the marks of the intervals of the last period.
-    pub(super) marks: Vec<VecDeque<Marks>>,
+    /// By leaf: the capacity under which the rate law passes the usage of the last interval beside its marks.
+    pub(super) passing: Vec<Bandwidth>,
     /// By leaf: whether the network throttled the service.
     throttled: Vec<bool>,
     read: Option<Instant>,
@@ -27,7 +26,7 @@ impl Meters {
         Self {
             windows: vec![PerDirection::default(); leaves],
             network: vec![NetworkReading::default(); leaves],
-            marks: vec![VecDeque::new(); leaves],
+            passing: vec![Bandwidth::ZERO; leaves],
             throttled: vec![false; leaves],
             read: None,
         }
@@ -82,9 +81,9 @@ impl RackBroker {
         let mut row = UsageRow { service: reading.service, tx: demand(Direction::Tx), rx: demand(Direction::Rx) };
         let marks = Marks::between(&before, &reading.network);
         let throttled = marks.throttle(reading.network.rate, row.rx.usage, self.meters.throttled[leaf]);
-        let recent = &mut self.meters.marks[leaf];
-        recent.push_front(marks);
-        recent.truncate(period.nanos().div_ceil(interval.nanos().max(1)) as usize);
+        // The first reading has the marks of an earlier broker's time.
+        let applies = self.config.rule == LimitRule::Ceilings && !time.is_zero();
+        self.meters.passing[leaf] = if applies { marks.capacity_for(row.rx.usage) } else { Bandwidth::ZERO };
         self.meters.throttled[leaf] = throttled;
         if throttled {
             row.rx = throttled_demand(row.rx, self.own.limits[Direction::Rx][leaf]);

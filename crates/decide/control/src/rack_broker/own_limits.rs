@@ -13,7 +13,7 @@
 //! fills. See `docs/design/ceilings.md`.
 
 use super::{LOWEST_LIMIT, LimitRule, Mode, Output, RackBroker, RuntimeLimit};
-use crate::demand::{capacity_for, is_lowered};
+use crate::demand::is_lowered;
 use weir_alloc::RackAllocator;
 use weir_alloc::tree::Ceilings;
 use weir_units::{Bandwidth, Direction, MachineId, PerDirection};
@@ -169,8 +169,8 @@ impl RackBroker {
         let mut bound = self.allocator.bound(direction, leaf, self.index, shares);
         if direction == Direction::Rx {
             // Below it the rate law would throttle the service, which would then count as backlogged.
-            let passed = capacity_for(own.share, self.meters.marks[leaf].iter());
-            bound = bound.max(passed.min(self.allocator.lowest_maximum(direction, leaf, self.index, shares)));
+            let passing = self.meters.passing[leaf];
+            bound = bound.max(passing.min(self.allocator.lowest_maximum(direction, leaf, self.index, shares)));
         }
         if !self.own.contended[direction] {
             return bound;
