@@ -52,7 +52,8 @@ static __always_inline int is_credit_port(const struct weir_config *config, u16 
 
 /*
  * Returns 1 for a TCP packet to a fabric broker that no socket of an agent sends, unless it has neither SYN nor payload
- * and the host itself sends it: a reset or an acknowledgement of the kernel for a socket that is gone. A global function, which the verifier checks once; few packets need it.
+ * and the host itself sends it: a reset or an acknowledgement of the kernel for a socket that is gone. A global
+ * function, which the verifier checks once; few packets need it.
  */
 __noinline int is_foreign_to_fabric(struct __sk_buff *skb, const struct weir_packet *packet)
 {

@@ -117,9 +117,9 @@ impl Marks {
     }
 }
 
-/// The most by which marks raise a ceiling. An uplink at 110 % load marks 47 % of the packets, so a lasting queue leaves
-/// half of a ceiling ([`BACKLOGGED_TENTHS_THROTTLED`]). When marks end, services may use all of their ceilings until the
-/// next reading.
+/// The most by which marks raise a ceiling. An uplink at 110 % load marks 47 % of the packets, so a lasting queue
+/// leaves half of a ceiling ([`BACKLOGGED_TENTHS_THROTTLED`]). When marks end, services may use all of their ceilings
+/// until the next reading.
 const MOST_FOR_MARKS: u128 = 2;
 
 /// Whether the rate law throttles the senders of a service under a `limit` of the brokers. R is computed
