@@ -9,8 +9,8 @@
  * TCP to a fabric broker's address and port leaves the host from sockets of agents only. Their cookies are in a map
  * before they connect; their packets are classified like those of tenants. TCP without ports (a fragment, a header that
  * is cut) to such an address is treated likewise, since a receiver would put a connection request together. Segments
- * without SYN and payload pass from every socket: the kernel replies for closed sockets (RST, ACK in TIME_WAIT) from a
- * socket of its own, and no connection begins or carries data by them.
+ * without SYN and payload that the host itself sends pass: the kernel replies for closed sockets (RST, ACK in
+ * TIME_WAIT) from a socket of its own, and no connection begins or carries data by them.
  *
  * Rules for UDP datagrams to or from the control port:
  *

@@ -214,7 +214,7 @@ fn a_ceiling_leaves_room_for_marks_so_that_shares_settle() {
         assert_eq!(rack.send([200, 900]), [MBPS(200), settled[1]], "at {} tenths", rack.tenths);
         assert_eq!(limits(&rack), settled, "at {} tenths", rack.tenths);
     }
-    // Two and a quarter times the demand, in rounded rates, passes it and an eighth more; the other has what is left.
+    // A limit of two and a quarter times the demand passes the demand and an eighth more. Rates are rounded.
     assert!(settled[0] >= MBPS(449) && settled[1] >= MBPS(700), "{settled:?}");
 }
 

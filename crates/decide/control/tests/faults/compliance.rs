@@ -150,9 +150,9 @@ impl Checkers {
             let least: Bandwidth = (0..MACHINES).map(|m| self.least_load(world, direction, m, leaf, &demand)).sum();
             let guaranteed = service.share(ContentionPoint::Rack, direction).min.min(least);
             let used = |m: usize| world.machines[m].usage(direction, leaf);
-            // The law passes a part of a limit where packets are marked.
-            let limited: Bandwidth =
-                (0..MACHINES).map(|m| reservation(m, leaf, world.limit_for(direction, m, leaf, used(m)))).sum();
+            // Where remote queues mark packets, the law passes only a part of the limit that the brokers granted.
+            let granted = |m: usize| world.granted(direction, m, leaf).unwrap_or_else(|| used(m));
+            let limited: Bandwidth = (0..MACHINES).map(|m| reservation(m, leaf, granted(m))).sum();
             if limited.bps() + self.tolerance(world, limited) < guaranteed.bps() {
                 let has: Bandwidth = (0..MACHINES).map(used).sum();
                 return Err(format!("{} has {has}, is guaranteed {guaranteed} ({direction})", service.path()));

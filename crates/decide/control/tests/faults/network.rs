@@ -102,12 +102,6 @@ impl Marks {
         }
     }
 
-    /// The limit under which the rate law lets a service receive `rate` where remote queues mark its packets.
-    pub(crate) fn limit_for(self, machine: MachineId, leaf: usize, rate: Bandwidth) -> Bandwidth {
-        let unmarked = ONE - self.marked_elsewhere(machine, leaf);
-        Bandwidth::from_bps((u128::from(rate.bps()) * u128::from(ONE) / u128::from(unmarked)) as u64)
-    }
-
     /// The most that the rate law lets a service receive under this limit where remote queues mark its packets: the
     /// unmarked part.
     pub(crate) fn passed(self, machine: MachineId, leaf: usize, limit: Bandwidth) -> Bandwidth {

@@ -338,12 +338,10 @@ impl World {
         self.drawn.marks
     }
 
-    /// The limit of which a service uses this rate.
-    pub(crate) fn limit_for(&self, direction: Direction, machine: usize, leaf: usize, rate: Bandwidth) -> Bandwidth {
-        match (direction, self.config.rule) {
-            (Direction::Rx, LimitRule::Ceilings) => self.drawn.marks.limit_for(MachineId(machine as u32), leaf, rate),
-            _ => rate,
-        }
+    /// The rate that a service would receive under its limit if remote queues marked no packets; `None` if none does.
+    pub(crate) fn granted(&self, direction: Direction, machine: usize, leaf: usize) -> Option<Bandwidth> {
+        let is_marked = direction == Direction::Rx && self.drawn.marks == Marks::Elsewhere;
+        is_marked.then(|| self.machines[machine].wanted(direction, leaf))
     }
 
     /// Whether restarts may find a lower epoch than the last one.
