@@ -213,6 +213,16 @@ fn from(frame: &[u8]) -> u8 {
     frame[29]
 }
 
+/// Feedback of m3, which limits m1: kind 5 of datapath/feedback.h.
+fn is_feedback(frame: &[u8]) -> bool {
+    from(frame) == 3 && frame[47] == 5
+}
+
+/// A usage report of m2: kind 1 of the brokers' datagrams. Machines also send notices.
+fn is_report(frame: &[u8]) -> bool {
+    from(frame) == 2 && frame[47] == 1
+}
+
 /// A socket that captures and sends whole frames at a port of the switch.
 struct Tap(OwnedFd);
 
@@ -249,8 +259,8 @@ impl Tap {
                 std::thread::sleep(Duration::from_millis(1));
                 continue;
             };
-            // Ethernet, IPv4 without options, UDP.
-            if length > 42 && buffer[12..14] == [8, 0] && buffer[23] == 17 && buffer[36..38] == 30565u16.to_be_bytes() {
+            // Ethernet, IPv4 without options, UDP, and a datagram with a kind.
+            if length > 47 && buffer[12..14] == [8, 0] && buffer[23] == 17 && buffer[36..38] == 30565u16.to_be_bytes() {
                 frames.push(buffer[..length].to_vec());
             }
         }
@@ -278,15 +288,15 @@ fn floods_and_replays_of_control_traffic_limit_no_service() {
     wait_for("m3 to limit m1", 30, || is_near(flow.rate(), 5.0));
     wait_for("m1 to receive reports of m2", 20, || network.status(0)["mode"] == "runtime");
     let tap = Tap::open(&network, "p1");
-    let of = |frames: &[Vec<u8>], host| frames.iter().filter(|frame| from(frame) == host).count();
-    let mut recorded = tap.control(|frames| of(frames, 3) >= 20 && of(frames, 2) >= 3);
+    let of = |frames: &[Vec<u8>], kind: fn(&[u8]) -> bool| frames.iter().filter(|frame| kind(frame)).count();
+    let mut recorded = tap.control(|frames| of(frames, is_feedback) >= 20 && of(frames, is_report) >= 3);
     recorded.retain(|frame| from(frame) != 1);
-    for frame in recorded.iter_mut().filter(|frame| from(frame) != 3) {
+    for frame in recorded.iter_mut().filter(|frame| !is_feedback(frame)) {
         // A cable of the lab leaves the checksum of UDP to hardware that there is not; without one it is not checked.
         frame[40..42].fill(0);
     }
-    let feedback: Vec<_> = recorded.iter().filter(|frame| from(frame) == 3).collect();
-    let reports: Vec<_> = recorded.iter().filter(|frame| from(frame) == 2).collect();
+    let feedback: Vec<_> = recorded.iter().filter(|frame| is_feedback(frame)).collect();
+    let reports: Vec<_> = recorded.iter().filter(|frame| is_report(frame)).collect();
     let counted = |name: (&str, &str)| network.counter(0, name.0, name.1);
     let (old_feedback, old_report) = (("kernel", "feedback_replayed"), ("counters", "reports_replayed"));
     let replay = |what: &str| {
