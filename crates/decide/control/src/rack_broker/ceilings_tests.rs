@@ -169,6 +169,23 @@ fn contention_is_relieved_within_three_intervals_of_a_start() {
 }
 
 #[test]
+fn a_steady_demand_does_not_fill_its_ceiling_at_a_contended_uplink() {
+    for direction in Direction::ALL {
+        let mut rack = Rack::of(&policy("1Gb/s", ""), direction);
+        // Both are limited; then the second one uses nine tenths of its due share, less a little.
+        rack.send_for(3, [900, 900]);
+        rack.send_for(20, [900, 449]);
+        for _ in 0..20 {
+            let sent = rack.send([900, 449])[0];
+            let limit = rack.hosts[1].broker.limit(direction, 0);
+            // 449 and an eighth, where 500 are due.
+            assert!(MBPS(505) <= limit && limit < MBPS(506), "{limit} ({direction})");
+            assert!(sent >= MBPS(550), "the first machine has the rest: {sent} ({direction})");
+        }
+    }
+}
+
+#[test]
 fn away_from_contention_no_instance_is_limited() {
     let mut rack = Rack::new(&policy("1Gb/s", ""));
     rack.send_for(3, [200, 200]);

@@ -15,7 +15,7 @@
 use super::{LOWEST_LIMIT, LimitRule, Mode, Output, RackBroker, RuntimeLimit};
 use crate::demand::is_lowered;
 use weir_alloc::RackAllocator;
-use weir_alloc::tree::Ceilings;
+use weir_alloc::tree::{Ceilings, VARIATION_PART};
 use weir_units::{Bandwidth, Direction, MachineId, PerDirection};
 
 /// The limits of this machine.
@@ -175,6 +175,8 @@ impl RackBroker {
         if !self.own.contended[direction] {
             return bound;
         }
-        bound.min(self.allocator.ceiling(direction, leaf, self.index, &self.own.ceilings))
+        // A steady demand that filled its ceiling would count as backlogged, and have another share.
+        let steady = own.share + Bandwidth::from_bps(own.share.bps() / VARIATION_PART);
+        bound.min(self.allocator.ceiling(direction, leaf, self.index, &self.own.ceilings).max(steady))
     }
 }
