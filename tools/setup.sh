@@ -34,6 +34,8 @@ command -v nft    >/dev/null || lab+=(nftables)
 [ -x /lib/systemd/systemd ]   || lab+=(systemd)
 # Tests check rows of SONiC switches under their YANG models.
 command -v yanglint >/dev/null || lab+=(libyang-tools)
+# Tests render the manual pages.
+command -v groff  >/dev/null || lab+=(groff-base)
 # Tests run the dashboard in a real browser.
 command -v chromium >/dev/null || lab+=(chromium)
 if [ "${1:-}" = edt ]; then

@@ -41,7 +41,8 @@ const WITHOUT_C: &[&str] =
     &["model", "decide", "serve", "transport", "workload", "scenario", "results", "report", "experiment"];
 
 /// Libraries of others for arguments, terminals and signals, and the only crate that may use them.
-const TERMINAL: (&[&str], &str) = (&["clap", "indicatif", "ratatui", "signal-hook"], "cli");
+const TERMINAL: (&[&str], &str) =
+    (&["clap", "clap_complete", "clap_mangen", "indicatif", "ratatui", "signal-hook"], "cli");
 
 /// The crate that compiles the per-packet code.
 const C: &str = "datapath";

@@ -12,6 +12,7 @@
 //! | [`length`] | lines above 120 columns, C functions above 70 lines, files above 700 lines, module docs above 45 |
 //! | [`links`] | links and paths of the tree that lead nowhere |
 //! | [`arrows`] | dependencies between crates against the direction of the layers |
+//! | [`versions`] | versions other than those of docs/reference/compatibility.md and CHANGELOG.md |
 //! | [`messages`] | quoted messages in docs/how-to/operations.md that no source has |
 //!
 //! The length of Rust functions is clippy's `too_many_lines`, with the same bound; an exception is
@@ -25,4 +26,5 @@ pub mod links;
 pub mod messages;
 pub mod terms;
 pub mod tree;
+pub mod versions;
 pub mod wording;

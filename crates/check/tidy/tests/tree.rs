@@ -5,7 +5,7 @@ use weir_tidy::links::Links;
 use weir_tidy::terms::Terms;
 use weir_tidy::tree::File;
 use weir_tidy::wording::Wording;
-use weir_tidy::{arrows, length, messages, tree};
+use weir_tidy::{arrows, length, messages, tree, versions};
 
 fn files() -> Vec<File> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../..");
@@ -54,5 +54,11 @@ fn dependencies_follow_the_layers() {
 #[test]
 fn quoted_messages_have_a_source() {
     let found = messages::check(&files());
+    assert!(found.is_empty(), "{} violations:\n{}", found.len(), found.join("\n"));
+}
+
+#[test]
+fn documents_have_the_versions_of_the_code() {
+    let found = versions::check(&files());
     assert!(found.is_empty(), "{} violations:\n{}", found.len(), found.join("\n"));
 }

@@ -28,11 +28,22 @@ const GROUPS: &[(&str, &[&str])] = &[
     ("Policies", &["check", "allocate", "explain", "plan", "place", "schema", "export"]),
     ("Experiments", &["import", "sim", "report", "lab", "reproduce"]),
     ("Running", &["agent", "exec", "fabric", "switch", "forwarder", "key", "certificate", "top", "dashboard"]),
+    ("Setup", &["completions"]),
 ];
 
-const AFTER_HELP: &str = "\
-Every command has --help with an example. Tables have --json for programs. `-` as a file is standard
-input. Exit codes: 0 done, 1 failed while running, 2 refused input or usage, 130 interrupted.";
+/// The exit codes of all commands, in the order of their numbers.
+pub(crate) const EXIT_CODES: &[(&str, &str)] =
+    &[("0", "done"), ("1", "failed while running"), ("2", "refused input or usage"), ("130", "interrupted")];
+
+/// The end of the help.
+fn after_help() -> String {
+    let codes: Vec<String> = EXIT_CODES.iter().map(|(code, meaning)| format!("{code} {meaning}")).collect();
+    format!(
+        "Every command has --help with an example. Tables have --json for programs. `-` as a file is standard\n\
+         input. Exit codes: {}.",
+        codes.join(", ")
+    )
+}
 
 /// The command line with its commands in groups.
 pub(crate) fn command() -> clap::Command {
@@ -41,6 +52,7 @@ pub(crate) fn command() -> clap::Command {
     let (header, literal) = (styles.get_header(), styles.get_literal());
     let abouts: Vec<(String, String)> = command
         .get_subcommands()
+        .filter(|command| !command.is_hide_set())
         .map(|command| {
             (command.get_name().to_owned(), command.get_about().map(ToString::to_string).unwrap_or_default())
         })
@@ -55,8 +67,9 @@ pub(crate) fn command() -> clap::Command {
             list.push_str(&format!("{header}{title}:{header:#}\n{lines}\n"));
         }
     }
+    let after = after_help();
     let template = format!(
-        "{{about}}\n\n{{usage-heading}} {{usage}}\n\n{list}{header}Options:{header:#}\n{{options}}\n\n{AFTER_HELP}\n"
+        "{{about}}\n\n{{usage-heading}} {{usage}}\n\n{list}{header}Options:{header:#}\n{{options}}\n\n{after}\n"
     );
     command.help_template(template)
 }
@@ -75,7 +88,8 @@ mod tests {
         let help = command().render_long_help().to_string();
         for command in command().get_subcommands_mut() {
             let name = command.get_name().to_owned();
-            assert!(help.contains(&format!("\n  {name} ")), "{name} is not listed in\n{help}");
+            let listed = help.contains(&format!("\n  {name} "));
+            assert_eq!(listed, !command.is_hide_set(), "{name} in\n{help}");
             let long = command.render_long_help().to_string();
             assert!(long.contains("Example"), "{name} has no example");
             let after = command.get_after_help().map(ToString::to_string).unwrap_or_default();

@@ -4,6 +4,7 @@ mod agent;
 mod allocate;
 mod certificate;
 mod check;
+mod completions;
 mod dashboard;
 mod exec;
 mod explain;
@@ -14,6 +15,7 @@ mod import;
 mod key;
 mod lab;
 mod limit_rule;
+mod manual;
 mod place;
 mod plan;
 mod report;
@@ -71,6 +73,11 @@ pub(crate) enum Command {
     Top(top::Args),
     /// Serve a page that shows racks, machines and services over time
     Dashboard(dashboard::Args),
+    /// Print the script that completes command lines in a shell
+    Completions(completions::Args),
+    /// Write a manual page for each command, for packages
+    #[command(hide = true)]
+    Manual(manual::Args),
 }
 
 /// Runs a command.
@@ -97,5 +104,7 @@ pub(crate) fn run(command: &Command, ui: &mut Ui) -> Result<Exit, CommandError> 
         Command::Certificate(args) => certificate::run(args, ui),
         Command::Top(args) => top::run(args, ui),
         Command::Dashboard(args) => dashboard::run(args, ui),
+        Command::Completions(args) => completions::run(args, ui),
+        Command::Manual(args) => manual::run(args, ui),
     }
 }

@@ -5,7 +5,7 @@
 //! limits all of its tenants until the controller has sent others: a move may have begun or ended meanwhile
 //! (docs/design/binding.md, *Machines that are off*).
 //!
-//! Worked example: `{"policy":"0f3c…","values":62,"tenants":[{"tenant":"red","dscp":12,"reserved_bps":300000000}]}`.
+//! Worked example: `{"format":1,"policy":"0f3c…","values":62,"tenants":[{"tenant":"red","dscp":12,"reserved_bps":300000000}]}`.
 
 use serde::{Deserialize, Serialize};
 use std::io;
@@ -15,8 +15,14 @@ use weir_linux::tags::HostTags;
 use weir_policy::{Policy, TenantAtMachine};
 use weir_units::{Bandwidth, ServiceId, TenantId};
 
+/// The version of the file. Files of agents before 0.2.0 have none and are of version 1.
+const FORMAT: u32 = 1;
+
 #[derive(Debug, PartialEq, Eq, Serialize, Deserialize)]
 struct Saved {
+    /// [`FORMAT`].
+    #[serde(default = "first_format")]
+    format: u32,
     /// The policy's fingerprint.
     policy: String,
     /// The DSCP values that tenants can have, one bit for each.
@@ -29,6 +35,17 @@ struct SavedTenant {
     tenant: String,
     dscp: u8,
     reserved_bps: u64,
+}
+
+fn first_format() -> u32 {
+    1
+}
+
+/// The version alone, which is checked before other keys.
+#[derive(Deserialize)]
+struct FormatOnly {
+    #[serde(default = "first_format")]
+    format: u32,
 }
 
 fn fingerprint(policy: &Policy) -> String {
@@ -44,7 +61,7 @@ pub(super) fn text(policy: &Policy, shares: &[TenantAtMachine], tags: &HostTags)
         SavedTenant { tenant: tenant.name.clone(), dscp, reserved_bps: own.reserved.bps() }
     };
     let tenants = shares.iter().map(tenant).collect();
-    let saved = Saved { policy: fingerprint(policy), values: tags.values, tenants };
+    let saved = Saved { format: FORMAT, policy: fingerprint(policy), values: tags.values, tenants };
     serde_json::to_string(&saved).expect("plain data is JSON")
 }
 
@@ -64,6 +81,10 @@ pub(super) fn load(path: &Path, policy: &Policy) -> io::Result<Option<(Vec<Tenan
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
         Err(error) => return Err(error),
     };
+    let FormatOnly { format } = serde_json::from_slice(&text).map_err(io::Error::other)?;
+    if format != FORMAT {
+        return Err(io::Error::other(format!("a file of format {format}, and this program reads format {FORMAT}")));
+    }
     let saved: Saved = serde_json::from_slice(&text).map_err(io::Error::other)?;
     if saved.policy != fingerprint(policy) {
         return Ok(None);
@@ -109,6 +130,15 @@ mod tests {
         save(&path, &text(&policy, &[red], &tags)).expect("saved");
         let (shares, again) = load(&path, &policy).expect("read").expect("of this policy");
         assert_eq!((shares, again), (vec![TenantAtMachine { limited: true, ..red }], tags.clone()));
+        // Agents before 0.2.0 saved no version.
+        let saved = text(&policy, &[red], &tags);
+        std::fs::write(&path, saved.replace("\"format\":1,", "")).expect("written");
+        let (shares, _) = load(&path, &policy).expect("read").expect("of this policy");
+        assert_eq!(shares.len(), 1);
+        std::fs::write(&path, saved.replace("\"format\":1,", "\"format\":2,")).expect("written");
+        let error = load(&path, &policy).expect_err("of a later version");
+        assert!(error.to_string().contains("format 2"), "{error}");
+        save(&path, &saved).expect("saved");
         // Tenants of another policy may be others, whatever they are called.
         assert_eq!(load(&path, &self::policy(3)).expect("read"), None);
         std::fs::write(&path, "{").expect("written");
