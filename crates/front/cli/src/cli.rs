@@ -27,7 +27,10 @@ pub(crate) struct Cli {
 const GROUPS: &[(&str, &[&str])] = &[
     ("Policies", &["check", "allocate", "explain", "plan", "place", "schema", "export"]),
     ("Experiments", &["import", "sim", "report", "lab", "reproduce"]),
-    ("Running", &["agent", "exec", "fabric", "switch", "forwarder", "key", "certificate", "top", "dashboard"]),
+    (
+        "Running",
+        &["agent", "exec", "fabric", "switch", "forwarder", "key", "certificate", "doctor", "top", "dashboard"],
+    ),
     ("Setup", &["completions"]),
 ];
 

@@ -6,6 +6,7 @@ mod certificate;
 mod check;
 mod completions;
 mod dashboard;
+mod doctor;
 mod exec;
 mod explain;
 mod export;
@@ -69,6 +70,8 @@ pub(crate) enum Command {
     Fabric(fabric::Args),
     /// Make a CA and certificates for machines and fabric brokers
     Certificate(certificate::Args),
+    /// Check this host: what prevents the policy from being enforced
+    Doctor(doctor::Args),
     /// Show machines and services as they are now
     Top(top::Args),
     /// Serve a page that shows racks, machines and services over time
@@ -102,6 +105,7 @@ pub(crate) fn run(command: &Command, ui: &mut Ui) -> Result<Exit, CommandError> 
         Command::Key(args) => key::run(args, ui),
         Command::Fabric(args) => fabric::run(args, ui),
         Command::Certificate(args) => certificate::run(args, ui),
+        Command::Doctor(args) => doctor::run(args, ui),
         Command::Top(args) => top::run(args, ui),
         Command::Dashboard(args) => dashboard::run(args, ui),
         Command::Completions(args) => completions::run(args, ui),

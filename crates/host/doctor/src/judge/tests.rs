@@ -1,0 +1,169 @@
+//! Each check with facts that fail it, beside facts of a healthy host.
+
+use super::*;
+use crate::facts::PolicyFacts;
+use weir_linux::requirements::Missing;
+use weir_linux::tc::Qdisc;
+use weir_policy::Policy;
+use weir_status::{FabricLink, FabricSession};
+
+const NOW_MS: u64 = 1_800_000_000_000;
+const DAY: i64 = 86_400;
+
+fn status() -> AgentStatus {
+    let text = "weir: 1\nnetwork: { nic: 1Gb/s, racks: { r: { uplink: 1Gb/s, machines: [m1, m2, m3] } } }\nservices: { \
+                a: { match: [ { port: 1 } ] } }\n";
+    let (policy, _) = Policy::parse("policy.yaml", text).expect("sound");
+    let mut agent = AgentStatus::outline(&policy, policy.network().machine_named("m1").expect("there"));
+    (agent.written_ms, agent.peers_alive, agent.interface) = (NOW_MS - 500, agent.peers, "eth0".into());
+    let ends = NOW_MS as i64 / 1_000 + 90 * DAY;
+    let session = FabricSession { state: SessionState::Up, certificate_ends: Some(ends), ..FabricSession::default() };
+    agent.fabric = Some(FabricLink { leads: true, session: Some(session), ..FabricLink::default() });
+    agent
+}
+
+fn of(agent: AgentStatus) -> StatusFacts {
+    StatusFacts { file: "agent.json".into(), status: Ok(Status::Agent(agent)) }
+}
+
+fn healthy() -> Facts {
+    let interface = InterfaceFacts { ethernet: true, segments: Ok(65_535), qdisc: Ok(Found::Leftover) };
+    Facts {
+        missing: Vec::new(),
+        clock_source: Ok("tsc".into()),
+        clock_synchronised: Ok(true),
+        interface: Some(("eth0".into(), Ok(interface))),
+        policy: Some(PolicyFacts { file: "policy.yaml".into(), fingerprint: status().policy }),
+        statuses: vec![of(status()), of(status())],
+        now_ms: NOW_MS,
+    }
+}
+
+fn with_agent(change: impl FnOnce(&mut AgentStatus)) -> Facts {
+    let mut agent = status();
+    change(&mut agent);
+    Facts { statuses: vec![of(agent), of(status())], ..healthy() }
+}
+
+fn with_interface(change: impl FnOnce(&mut InterfaceFacts)) -> Facts {
+    let mut facts = healthy();
+    if let Some((_, Ok(interface))) = &mut facts.interface {
+        change(interface);
+    }
+    facts
+}
+
+fn with_session(change: impl FnOnce(&mut FabricSession)) -> Facts {
+    with_agent(|agent| change(agent.fabric.as_mut().and_then(|link| link.session.as_mut()).expect("configured")))
+}
+
+fn foreign() -> Found {
+    Found::Foreign(Qdisc { kind: "pfifo".into(), handle: 0x8001_0000, parent: u32::MAX })
+}
+
+/// Facts, the only check that they fail, and its state.
+fn failing() -> Vec<(&'static str, State, Facts)> {
+    use State::{Doubtful, Wrong};
+    let btf = Missing { what: "kernel BTF", found: "not there".into(), remedy: "another kernel" };
+    let other = || "0000000000000000".to_owned();
+    vec![
+        ("kernel.requirements", Wrong, Facts { missing: vec![btf], ..healthy() }),
+        ("clock.source", Doubtful, Facts { clock_source: Ok("hpet".into()), ..healthy() }),
+        ("clock.synchronised", Doubtful, Facts { clock_synchronised: Ok(false), ..healthy() }),
+        ("interface.there", Wrong, Facts { interface: Some(("eth9".into(), Err("no device".into()))), ..healthy() }),
+        ("interface.there", Wrong, with_interface(|interface| interface.ethernet = false)),
+        ("interface.segments", Doubtful, with_interface(|interface| interface.segments = Ok(1))),
+        ("interface.qdisc", Wrong, with_interface(|interface| interface.qdisc = Ok(foreign()))),
+        ("interface.qdisc", Wrong, with_interface(|interface| interface.qdisc = Ok(Found::Default("mq".into())))),
+        ("interface.qdisc", Doubtful, with_agent(|agent| agent.interface = "eth1".into())),
+        ("agent.enforces", Wrong, with_agent(|agent| agent.not_enforced = Some("the qdisc was removed".into()))),
+        ("agent.enforces", Wrong, with_agent(|agent| agent.interface_absent = true)),
+        ("agent.policy", Wrong, with_agent(|agent| agent.policy_refused = Some("another address".into()))),
+        ("agent.peers", Wrong, with_agent(|agent| agent.peers_alive = 0)),
+        ("agent.peers", Doubtful, with_agent(|agent| agent.peers_alive = 1)),
+        ("agent.keys", Doubtful, with_agent(|agent| agent.counters.datagrams_forged = 3)),
+        ("agent.versions", Doubtful, with_agent(|agent| agent.counters.datagrams_other_version = 1)),
+        ("agent.filters", Doubtful, with_agent(|agent| agent.filters_unmatched = vec!["a: no group".into()])),
+        ("agent.fabric", Wrong, with_session(|session| session.state = SessionState::Waiting)),
+        ("agent.fabric", Wrong, with_session(|session| session.certificate_ends = Some(1))),
+        ("agent.fabric", Doubtful, with_session(|session| *session.certificate_ends.as_mut().expect("90") -= 80 * DAY)),
+        ("rack.policies", Wrong, {
+            let mut facts = healthy();
+            facts.statuses[1] = of(AgentStatus { policy: other(), ..status() });
+            facts
+        }),
+        ("agent.policy", Wrong, {
+            let policy = Some(PolicyFacts { file: "policy.yaml".into(), fingerprint: other() });
+            Facts { policy, ..healthy() }
+        }),
+        ("agent.status", Wrong, {
+            let mut facts = with_agent(|agent| agent.written_ms -= 60_000);
+            facts.interface = None;
+            facts
+        }),
+        ("agent.status", Wrong, {
+            let mut facts = healthy();
+            (facts.interface, facts.statuses[0].status) = (None, Err("No such file".into()));
+            facts
+        }),
+    ]
+}
+
+#[test]
+fn all_checks_are_fine_on_a_healthy_host() {
+    for finding in judge(&healthy()) {
+        assert_eq!((finding.state, finding.why.as_str(), &finding.mend), (State::Fine, "", &None), "{finding:?}");
+    }
+}
+
+#[test]
+fn each_fault_fails_its_check_alone() {
+    for (id, state, facts) in failing() {
+        let failed: Vec<Finding> =
+            judge(&facts).into_iter().filter(|one| matches!(one.state, State::Wrong | State::Doubtful)).collect();
+        let [finding] = &failed[..] else { panic!("{id}: {failed:?}") };
+        assert_eq!((finding.id, finding.state), (id, state), "{finding:?}");
+        assert!(!finding.found.is_empty() && !finding.why.is_empty(), "{finding:?}");
+    }
+}
+
+#[test]
+fn every_check_has_a_failing_case() {
+    let failing = failing();
+    for check in CHECKS {
+        assert!(failing.iter().any(|(id, ..)| *id == check.id), "{} has no failing case", check.id);
+    }
+}
+
+#[test]
+fn mends_name_the_interface() {
+    let findings = judge(&with_interface(|interface| interface.qdisc = Ok(foreign())));
+    let qdisc = findings.iter().find(|finding| finding.id == "interface.qdisc").expect("there");
+    assert_eq!(qdisc.mend.as_deref(), Some("tc qdisc del dev eth0 root"));
+    assert_eq!(qdisc.found, "pfifo 8001:, of another program");
+}
+
+#[test]
+fn checks_without_facts_are_skipped() {
+    let root = Missing { what: "CAP_BPF", found: "not there".into(), remedy: "run as root" };
+    let none = || Err("no such file".to_owned());
+    let facts = Facts {
+        missing: vec![root],
+        clock_source: none(),
+        clock_synchronised: Err("not permitted".into()),
+        interface: None,
+        policy: None,
+        statuses: Vec::new(),
+        now_ms: NOW_MS,
+    };
+    assert!(judge(&facts).iter().all(|finding| finding.state == State::Skipped), "{:?}", judge(&facts));
+}
+
+#[test]
+fn guide_lists_all_checks() {
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../../docs/how-to/doctor.md");
+    let page = std::fs::read_to_string(path).expect("docs/how-to/doctor.md");
+    let listed: Vec<&str> = page.lines().filter(|line| line.starts_with("| `")).collect();
+    let expected: Vec<String> = CHECKS.iter().map(|check| format!("| `{}` | {} |", check.id, check.what)).collect();
+    assert_eq!(listed, expected);
+}
