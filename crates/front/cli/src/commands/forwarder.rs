@@ -200,8 +200,8 @@ fn remove(args: &Args, ui: &mut Ui) -> Result<Exit, CommandError> {
     Ok(Exit::Done)
 }
 
-/// Removes what daemons left at every interface of this network namespace, and at interfaces that are gone. A port whose
-/// daemon runs is an error, after all others are done.
+/// Removes what daemons left at every interface of this network namespace, and at interfaces that are gone. A port
+/// whose daemon runs is an error, after all others are done.
 fn remove_all(ui: &mut Ui) -> Result<Exit, CommandError> {
     let mut first = None;
     let gone = pins::sweep();
