@@ -88,6 +88,45 @@ fn a_killed_agent_is_taken_over_or_removed() {
 }
 
 #[test]
+fn the_state_of_all_interfaces_is_removed_at_once() {
+    if skipped("removal of all state") {
+        return;
+    }
+    let _turn = one_at_a_time();
+    let pair = Pair::new("wtb");
+    let before = pair.picture();
+    let remove_all = |netns: &Netns| {
+        let mut remove = netns.command(WEIR).expect("a command");
+        remove.args(["agent", "--remove", "--all", "--status"]).arg(pair.status_path("m1"));
+        end(remove.stderr(Stdio::piped()).spawn().expect("starts"))
+    };
+    let (code, output) = remove_all(&pair.m1);
+    assert!(code == Some(0) && output.contains("there is no state of an agent\n"), "{code:?} {output}");
+    let agent = pair.running(&pair.m1, "m1");
+    let during = pair.picture();
+    let (code, output) = remove_all(&pair.m1);
+    assert!(code == Some(1) && output.contains("eth0"), "a running agent keeps its state: {code:?} {output}");
+    assert_eq!(pair.picture(), during);
+    // An agent in another namespace is none of this host's.
+    let (code, output) = remove_all(&pair.m2);
+    assert!(code == Some(0) && output.contains("there is no state of an agent\n"), "{code:?} {output}");
+    signal(&agent, libc::SIGKILL);
+    end(agent);
+    let (code, output) = remove_all(&pair.m1);
+    assert!(code == Some(0) && output.contains("removed the state of an agent on eth0\n"), "{code:?} {output}");
+    assert_eq!(pair.picture(), before);
+    // With its interface gone it left pins and locks.
+    let agent = pair.running(&pair.m1, "m1");
+    signal(&agent, libc::SIGKILL);
+    end(agent);
+    let delete = ["link", "delete", "eth0"];
+    assert!(pair.m1.command("ip").expect("a command").args(delete).status().expect("runs").success());
+    let (code, output) = remove_all(&pair.m1);
+    assert!(code == Some(0) && output.contains("interfaces that are gone"), "{code:?} {output}");
+    assert!(!pair.files().iter().any(|file| file.contains("lock")), "{:?}", pair.files());
+}
+
+#[test]
 fn process_that_is_not_the_agent_gets_no_signal() {
     let directory = tempfile::tempdir().expect("a directory");
     let at = |name: &str| directory.path().join(name);

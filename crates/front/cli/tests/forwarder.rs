@@ -155,8 +155,12 @@ impl Network {
     }
 
     fn remove(&self) -> String {
+        self.remove_from(&["--interface", "p1", "--interface", "p2"])
+    }
+
+    fn remove_from(&self, interfaces: &[&str]) -> String {
         let mut command = self.switch.command(WEIR).expect("weir");
-        let output = command.args(["forwarder", "--remove", "--interface", "p1", "--interface", "p2"]).output();
+        let output = command.args(["forwarder", "--remove"]).args(interfaces).output();
         let output = output.expect("runs");
         assert!(output.status.success(), "{}", text(&output.stderr));
         text(&output.stderr)
@@ -412,7 +416,9 @@ fn credits_hold_beyond_the_end_of_the_daemon() {
     assert!(network.log().contains("p2: 100 Mb/s of 100 Mb/s, continues with its grants"), "{}", network.log());
     assert_eq!(daemon.end(libc::SIGTERM), Some(0), "{}", network.log());
     // Kept, and then removed without a trace.
-    assert!(network.remove().contains("removed the state of a forwarder at p2"));
+    let removed = network.remove_from(&["--all"]);
+    assert_eq!(removed, "removed the state of a forwarder at p1\nremoved the state of a forwarder at p2\n");
+    assert_eq!(network.remove_from(&["--all"]), "there is no state of a forwarder\n");
     assert!(network.remove().contains("there is no state of a forwarder at p2"));
     assert_eq!(one.send_data(&two, 5), 5, "no port counts data");
 }

@@ -627,9 +627,15 @@ pub fn remove(interface: &str) -> Result<bool, HostError> {
         },
         Err(error) => return Err(error.into()),
     };
-    sweep();
-    lock::sweep(Path::new(LOCKS));
+    remove_gone();
     Ok(removed)
+}
+
+/// Deletes the state of agents on interfaces that are gone; returns on how many.
+pub fn remove_gone() -> usize {
+    let gone = sweep();
+    lock::sweep(Path::new(LOCKS));
+    gone
 }
 
 /// Combines the errors of independent steps.

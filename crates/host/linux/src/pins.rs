@@ -36,6 +36,8 @@ use weir_datapath::abi::VERSION;
 const BPF_FS: &str = "/sys/fs/bpf";
 const BPF_FS_MAGIC: i64 = 0xcafe_4a11;
 const ROOT: &str = "/sys/fs/bpf/weir";
+/// The start of the name of a directory of a forwarder's port.
+const FORWARDER: &str = "credits-forwarder-";
 /// The links of agents and of forwarders to their interface.
 const LINKS: [&str; 4] = ["weir_egress", "weir_ingress", "weir_forward_tx", "weir_forward_rx"];
 
@@ -81,7 +83,7 @@ impl Pins {
         let Self { directory } = Self::of(interface)?;
         let own = directory.file_name().and_then(|name| name.to_str()).unwrap_or_default();
         let (_, which) = own.split_once('-').unwrap_or_default();
-        Ok(Self { directory: Path::new(ROOT).join(format!("credits-forwarder-{which}")) })
+        Ok(Self { directory: Path::new(ROOT).join(format!("{FORWARDER}{which}")) })
     }
 
     /// A directory of pins in this one, empty, for those that replace the ones here ([`Pins::put_in`]).
@@ -191,6 +193,33 @@ impl Pins {
     }
 }
 
+/// A kind of daemon that pins.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Daemon {
+    /// An agent of any version.
+    Agent,
+    /// A forwarder.
+    Forwarder,
+}
+
+/// The names of the interfaces with pins of a daemon in the namespace of the calling thread, in the order of their
+/// indexes.
+///
+/// # Errors
+/// The namespace cannot be read.
+pub fn interfaces(of: Daemon) -> Result<Vec<String>, PinError> {
+    let namespace = netns::current().and_then(|file| file.metadata());
+    let inode = namespace.map_err(io_error(Path::new("/proc/thread-self/ns/net")))?.ino();
+    let index = |name: String| {
+        let is_of = name.starts_with(FORWARDER) == (of == Daemon::Forwarder);
+        interface_in(&name).filter(|(namespace, _)| is_of && *namespace == inode).map(|(_, index)| index)
+    };
+    let mut indexes: Vec<u32> = directories().into_iter().filter_map(|(name, _)| index(name)).collect();
+    indexes.sort_unstable();
+    indexes.dedup();
+    Ok(indexes.into_iter().filter_map(|index| name_of(index).ok()).collect())
+}
+
 /// Deletes the pins of deleted interfaces: those with a link to no interface, and those without a
 /// link of an interface that is missing in its namespace, if that is the calling thread's. Returns
 /// how many.
@@ -224,11 +253,19 @@ fn interface_in(name: &str) -> Option<(u64, u32)> {
 
 /// Whether the calling thread's namespace has an interface of this index.
 fn is_there(index: u32) -> bool {
+    // Only ENXIO proves that there is none.
+    name_of(index).err().is_none_or(|error| error.raw_os_error() != Some(libc::ENXIO))
+}
+
+/// The name of the interface of this index in the calling thread's namespace.
+fn name_of(index: u32) -> io::Result<String> {
     let mut name = [0; libc::IF_NAMESIZE];
     // SAFETY: the buffer has room for the longest name.
-    let found = unsafe { libc::if_indextoname(index, name.as_mut_ptr()) };
-    // Only ENXIO proves that there is none.
-    !found.is_null() || io::Error::last_os_error().raw_os_error() != Some(libc::ENXIO)
+    if unsafe { libc::if_indextoname(index, name.as_mut_ptr()) }.is_null() {
+        return Err(io::Error::last_os_error());
+    }
+    let bytes: Vec<u8> = name.iter().map(|letter| *letter as u8).take_while(|letter| *letter != 0).collect();
+    String::from_utf8(bytes).map_err(io::Error::other)
 }
 
 /// Whether no agent has locked a directory.

@@ -1,6 +1,7 @@
 //! `weir agent`: the daemon of a host.
 
 mod reload;
+mod remove;
 
 use super::dashboard;
 use super::fabric::{identity_refused, period, timeout};
@@ -36,6 +37,7 @@ Examples:
              --certificate machine-m1.pem --private-key machine-m1.key --ca ca.pem
   weir agent policy.yaml --interface eth0 --key key --metrics 10.0.0.1:30566
   weir agent --remove --interface eth0 --status /run/weir/agent.json
+  weir agent --remove --all
 
 The agent classifies and counts every packet of the interface, limits each service, and reports the
 usage of its services to the other machines of its rack. Addresses come from the policy
@@ -56,8 +58,8 @@ pub(crate) struct Args {
     #[arg(long)]
     machine: Option<String>,
     /// The network interface to shape
-    #[arg(long, value_name = "NAME")]
-    interface: String,
+    #[arg(long, value_name = "NAME", required_unless_present = "all")]
+    interface: Option<String>,
     /// The key file that all agents share (see `weir key`)
     #[arg(long, value_name = "FILE", required_unless_present = "remove")]
     key: Option<PathBuf>,
@@ -124,10 +126,20 @@ pub(crate) struct Args {
         "reload",
     ])]
     remove: bool,
+    /// With --remove: on all interfaces of this host, also on those that are gone
+    #[arg(long, requires = "remove", conflicts_with = "interface")]
+    all: bool,
     /// Have the agent of the interface read its files again, wait for the result in --status, and do nothing else; a
     /// process number that is not the agent's is refused
     #[arg(long, value_name = "PID", requires = "status")]
     reload: Option<Option<u32>>,
+}
+
+impl Args {
+    /// The interface; absent only with `--all`.
+    fn interface(&self) -> Result<&str, CommandError> {
+        self.interface.as_deref().ok_or_else(|| CommandError::refused("--interface is needed"))
+    }
 }
 
 /// `--backend`.
@@ -158,19 +170,7 @@ pub(crate) fn run(args: &Args, ui: &mut Ui) -> Result<Exit, CommandError> {
         return Err(missing.iter().fold(error, |error, missing| error.hint(missing.to_string())));
     }
     if args.remove {
-        let found = host::remove(&args.interface).map_err(|error| CommandError::failed(error.to_string()))?;
-        if let Some(status) = &args.status {
-            // A killed agent leaves its last status.
-            match std::fs::remove_file(status) {
-                Err(error) if error.kind() != io::ErrorKind::NotFound => {
-                    return Err(CommandError::cannot_write(status, error));
-                }
-                _ => {}
-            }
-        }
-        let what = if found { "removed the state of an agent on" } else { "there is no state of an agent on" };
-        ui.notice(&format!("{what} {}\n", args.interface))?;
-        return Ok(Exit::Done);
+        return remove::run(args, ui);
     }
     let config = config(args, ui)?;
     log_to_stderr();
@@ -266,7 +266,7 @@ fn config(args: &Args, ui: &mut Ui) -> Result<AgentConfig, CommandError> {
     Ok(AgentConfig {
         runtime_config,
         source: Box::new(files),
-        interface: args.interface.clone(),
+        interface: args.interface()?.to_owned(),
         epoch,
         broker,
         backend: args.backend.backend(),

@@ -22,6 +22,7 @@ use weir_document::Diagnostic;
 use weir_forwarder::port::PortError;
 use weir_forwarder::{Plan, Port};
 use weir_linux::forwarder::ForwarderPort;
+use weir_linux::pins;
 use weir_linux::port::TcSwitch;
 use weir_linux::requirements::{self, Purpose};
 use weir_status::fill::fingerprint;
@@ -44,6 +45,7 @@ Examples:
   weir forwarder policy.yaml --interface swp1=10Gb/s --interface swp2=10Gb/s --key /etc/weir/key
   weir forwarder policy.yaml --interface swp1 --interface swp2 --key key --metrics 10.0.0.30:30566
   weir forwarder --remove --interface swp1 --interface swp2
+  weir forwarder --remove --all
 
 Run it on a Linux switch, as root, for all ports of the paths of services with credits. A packet
 of such a service leaves by a port only with credits that the port has granted. BPF programs reduce
@@ -69,7 +71,7 @@ pub(crate) struct Args {
     #[arg(required_unless_present = "remove")]
     policy: Option<PathBuf>,
     /// A port, with the rate of its link
-    #[arg(long = "interface", value_name = "NAME[=RATE]", required = true)]
+    #[arg(long = "interface", value_name = "NAME[=RATE]", required_unless_present = "all")]
     interfaces: Vec<Link>,
     /// The key file that agents and forwarders share (see `weir key`)
     #[arg(long, value_name = "FILE", required_unless_present = "remove")]
@@ -92,6 +94,9 @@ pub(crate) struct Args {
     /// Remove what a daemon left at the interfaces, and do nothing else
     #[arg(long, conflicts_with_all = ["key", "period", "switch", "status", "metrics", "keep", "json"])]
     remove: bool,
+    /// With --remove: at all interfaces of this host, also at those that are gone
+    #[arg(long, requires = "remove", conflicts_with = "interfaces")]
+    all: bool,
     /// Print the status once a second, as a line of JSON
     #[arg(long)]
     json: bool,
@@ -184,12 +189,38 @@ impl Setup {
 }
 
 fn remove(args: &Args, ui: &mut Ui) -> Result<Exit, CommandError> {
+    if args.all {
+        return remove_all(ui);
+    }
     for Link { name, .. } in &args.interfaces {
         let found = Port::remove_leftover(name).map_err(|error| failed(name, &error))?;
         let what = if found { "removed the state of a forwarder at" } else { "there is no state of a forwarder at" };
         ui.notice(&format!("{what} {name}\n"))?;
     }
     Ok(Exit::Done)
+}
+
+/// Removes what daemons left at every interface of this network namespace, and at interfaces that are gone. A port
+/// whose daemon runs is an error, after all others are done.
+fn remove_all(ui: &mut Ui) -> Result<Exit, CommandError> {
+    let mut first = None;
+    let gone = pins::sweep();
+    if gone > 0 {
+        ui.notice(&format!("removed the state of {gone} interfaces that are gone\n"))?;
+    }
+    let names = pins::interfaces(pins::Daemon::Forwarder).map_err(|error| CommandError::failed(error.to_string()))?;
+    if names.is_empty() && gone == 0 {
+        ui.notice("there is no state of a forwarder\n")?;
+    }
+    for name in names {
+        match Port::remove_leftover(&name) {
+            Ok(_) => ui.notice(&format!("removed the state of a forwarder at {name}\n"))?,
+            Err(error) => {
+                first.get_or_insert(failed(&name, &error));
+            }
+        }
+    }
+    first.map_or(Ok(Exit::Done), Err)
 }
 
 fn failed(name: &str, error: &PortError) -> CommandError {

@@ -30,9 +30,9 @@ pub(super) fn run(args: &Args, process: Option<u32>, ui: &mut Ui) -> Result<Exit
     };
     let (runtime_config, notes) = runtime_config(args, &name)?;
     input::print_notes(&notes, ui)?;
-    host::check(&runtime_config.policy, &args.interface).map_err(|error| CommandError::refused(error.to_string()))?;
+    host::check(&runtime_config.policy, args.interface()?).map_err(|error| CommandError::refused(error.to_string()))?;
     let before = last(path);
-    let agent = agent(&args.interface, process)?;
+    let agent = agent(args.interface()?, process)?;
     agent.hang_up().map_err(|error| CommandError::failed(format!("process {}: {error}", agent.process())))?;
     for _ in 0..LOOKS {
         std::thread::sleep(LOOK);
