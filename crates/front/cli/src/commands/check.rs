@@ -162,6 +162,7 @@ fn print_policy(args: &Args, checked: &ValidPolicy, ui: &mut Ui) -> Result<(), C
     }
     ui.print_table(&table, 2)?;
     if let Some(admitted) = &checked.levels {
+        ui.print("\n")?;
         levels::print::print(admitted, ui)?;
     }
     Ok(())

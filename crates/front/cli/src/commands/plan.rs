@@ -175,6 +175,7 @@ pub(crate) fn run(args: &Args, ui: &mut Ui) -> Result<Exit, CommandError> {
     if !args.json {
         print::print(&plan, ui)?;
         if let Some(admitted) = &admitted {
+            ui.print("\n")?;
             levels::print::print(admitted, ui)?;
         }
     }
@@ -256,12 +257,12 @@ fn plan_levels(
         if let Some(chosen) = &admitted.chosen {
             let (level, rate, needed) = chosen.least;
             let generous = format!(
-                "\nchosen: the fewest levels, then the largest rate for what hosts need: level {level} has {} of the \
+                "chosen: the fewest levels, then the largest rate for what hosts need: level {level} has {} of the \
                  {} that a host needs\n",
                 text::rate(rate),
                 text::rate(needed)
             );
-            ui.print(&text::filled(&generous, 100, "  ", "  "))?;
+            ui.print(&format!("\n{}", text::filled(&generous, 100, "  ", "  ")))?;
         }
     }
     if let Some(file) = file {

@@ -13,7 +13,7 @@ pub(crate) fn print(admitted: &Admitted, ui: &mut Ui) -> io::Result<()> {
     let Some(levels) = admitted.policy.levels() else { return Ok(()) };
     let settings = levels.settings();
     ui.print(&format!(
-        "\nlatency levels: frames of at most {}, an epoch of {}, the slowest link {}\n",
+        "latency levels: frames of at most {}, an epoch of {}, the slowest link {}\n",
         text::size(settings.packet.get()),
         text::time(levels.epoch().as_secs_f64()),
         text::rate(settings.slowest)

@@ -9,7 +9,7 @@ use weir_results::series::mean_utilisation;
 use weir_results::statistics::{BinStatistics, GroupStatistics, Statistics};
 use weir_results::summary::Summary;
 use weir_results::{Bin, PolicyResults, Results, SizeBins, policy_page};
-use weir_units::SimTime;
+use weir_units::{Bandwidth, SimTime};
 
 /// The most links that fit on a screen beside the rest.
 const LINKS: usize = 8;
@@ -21,6 +21,11 @@ pub(super) fn print(results: &Results, ui: &mut Ui) -> Result<(), CommandError> 
     match &results.policy {
         Some(policy) => {
             services_tables(policy, ui)?;
+            // Without these links the bandwidths of such a run would be in its files only.
+            if is_idle(policy) && results.links.iter().any(|link| link.bytes > 0) {
+                print_links(results, ui)?;
+                ui.print("\n")?;
+            }
             let statistics = Statistics::new(results, &SizeBins::default());
             // Long-lived transfers end with the run: all their results are above.
             if has_ended(&statistics) {
@@ -43,7 +48,12 @@ fn heading(text: &str, ui: &mut Ui) -> Result<(), CommandError> {
 fn services_tables(policy: &PolicyResults, ui: &mut Ui) -> Result<(), CommandError> {
     let measure = &policy.measure;
     let rows = policy_page::mean_rows(policy);
-    if !rows.is_empty() {
+    if is_idle(policy) {
+        ui.print(&format!(
+            "No traffic crossed the uplink of rack {} ({}), which is measured\n\n",
+            measure.rack, measure.direction
+        ))?;
+    } else if !rows.is_empty() {
         heading(&format!("Mean bandwidth at the uplink of rack {} ({})", measure.rack, measure.direction), ui)?;
         let mut table = Table::new(&[">from", ">to", "sending", "service", ">mean", ">settled"]);
         for row in rows {
@@ -68,6 +78,12 @@ fn services_tables(policy: &PolicyResults, ui: &mut Ui) -> Result<(), CommandErr
         ui.print("\n")?;
     }
     Ok(())
+}
+
+/// Whether the uplink was measured and nothing crossed it, as where all machines are in one rack.
+fn is_idle(policy: &PolicyResults) -> bool {
+    let mut means = policy.phases.iter().flat_map(|phase| phase.mean.values().flatten()).peekable();
+    means.peek().is_some() && means.all(|mean| *mean == Bandwidth::ZERO)
 }
 
 /// The results that only the lab has: requests to real servers, marks, and agents.
@@ -155,9 +171,8 @@ fn levels_table(results: &Results, ui: &mut Ui) -> Result<(), CommandError> {
     ui.print("  late, overfull: frames that arrived after their bound, or found a queue above its bound\n")?;
     for level in (1..).take_while(|level| counter(*level, "frames").is_some()) {
         if let Some(((tight, most), (loose, least))) = queue_ratios(results, level) {
-            ui.print(&format!(
-                "  largest queue of level {level} in its bound: {most:.0} % at {tight}, {least:.0} % at {loose}\n"
-            ))?;
+            let other = if loose == tight { String::new() } else { format!(", {least:.0} % at {loose}") };
+            ui.print(&format!("  largest queue of level {level} in its bound: {most:.0} % at {tight}{other}\n"))?;
         }
     }
     Ok(ui.print("\n")?)
@@ -212,6 +227,9 @@ fn print_flows(results: &Results, statistics: &Statistics, ui: &mut Ui) -> Resul
         ui.print("\n")?;
         heading("Completion times", ui)?;
         ui.print_table(&by_size(statistics, |bin| percentiles(&bin.fct, seconds)), 2)?;
+        if statistics.all.all.unfinished > 0 {
+            ui.print(&format!("  {UNKNOWN}: depends on unfinished flows\n"))?;
+        }
     }
     if statistics.all.all.slowdown.finished_mean.is_some() {
         ui.print("\n")?;
@@ -302,10 +320,10 @@ fn by_size(statistics: &Statistics, values: impl Fn(&BinStatistics) -> [String; 
     table
 }
 
-/// The bins of a group to show.
+/// The bins of a group to show: more than one, and only where they tell more than the group's row.
 fn bins(group: &GroupStatistics) -> impl Iterator<Item = &BinStatistics> {
     let used = group.bins.iter().filter(|bin| bin.flows > 0);
-    let several = used.clone().count() > 1;
+    let several = used.clone().count() > 1 && group.all.flows > group.all.unfinished;
     std::iter::once(&group.all).filter(|all| all.flows > 0).chain(used.filter(move |_| several))
 }
 
