@@ -11,7 +11,7 @@
 //! | [`markdown`] | links of a Markdown text |
 //!
 //! Worked example: docs/reference/tenants.md links to `../../scenarios/tenants.policy.yaml`. The page becomes
-//! `how-to/tenants.html`, the policy is copied to `files/scenarios/tenants.policy.yaml`, and the link leads there.
+//! `reference/tenants.html`, the policy is copied to `files/scenarios/tenants.policy.yaml`, and the link leads there.
 
 pub mod check;
 pub mod markdown;
