@@ -10,8 +10,8 @@
 //! | [`check`] | links, anchors and pictures of the built site |
 //! | [`markdown`] | links of a Markdown text |
 //!
-//! Worked example: docs/how-to/tenants.md links to `../../scenarios/tenants.policy.yaml`. The page becomes
-//! `how-to/tenants.html`, the policy is copied to `files/scenarios/tenants.policy.yaml`, and the link leads there.
+//! Worked example: docs/reference/tenants.md links to `../../scenarios/tenants.policy.yaml`. The page becomes
+//! `reference/tenants.html`, the policy is copied to `files/scenarios/tenants.policy.yaml`, and the link leads there.
 
 pub mod check;
 pub mod markdown;

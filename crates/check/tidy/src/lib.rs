@@ -13,7 +13,7 @@
 //! | [`links`] | links and paths of the tree that lead nowhere |
 //! | [`arrows`] | dependencies between crates against the direction of the layers |
 //! | [`versions`] | versions other than those of docs/reference/compatibility.md and CHANGELOG.md |
-//! | [`messages`] | quoted messages in docs/how-to/operations.md that no source has |
+//! | [`messages`] | quoted messages in docs/how-to/troubleshoot.md that no source has |
 //!
 //! The length of Rust functions is clippy's `too_many_lines`, with the same bound; an exception is
 //! an `expect` with its reason.

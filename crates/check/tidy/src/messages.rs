@@ -1,8 +1,8 @@
-//! Messages that docs/how-to/operations.md quotes and no source has.
+//! Messages that docs/how-to/troubleshoot.md quotes and no source has.
 //!
 //! Problem: a message is renamed, and an operator searches the document for its new text in vain.
 //! Approach: the messages are the texts in back quotes in the first column of the table
-//! "Troubleshooting". Each is split where the program inserts a value: at an ellipsis, at a colon, at
+//! "Messages". Each is split where the program inserts a value: at an ellipsis, at a colon, at
 //! the interface `eth0` and at an absolute path. Each piece must occur in crates/*/*/src.
 //!
 //! Worked example: "eth0 is gone: nothing is limited here until it is back" has the pieces "is gone"
@@ -10,8 +10,8 @@
 
 use crate::tree::File;
 
-const DOCUMENT: &str = "docs/how-to/operations.md";
-const HEADING: &str = "## Troubleshooting";
+const DOCUMENT: &str = "docs/how-to/troubleshoot.md";
+const HEADING: &str = "## Messages";
 /// Pieces that are texts of the system.
 const OF_THE_SYSTEM: [&str; 2] = ["Address already in use", "Cannot assign requested address"];
 
@@ -81,9 +81,9 @@ mod tests {
     #[test]
     fn messages_without_a_source_are_refused() {
         let file = |path: &str, text: &str| File { path: path.to_owned(), text: text.to_owned() };
-        let document = "`nowhere`\n## Troubleshooting\n| `a b`, `c …` | `nowhere` |\n| `d` | |\n## Next\n| `e` | |\n";
+        let document = "`nowhere`\n## Messages\n| `a b`, `c …` | `nowhere` |\n| `d` | |\n## Next\n| `e` | |\n";
         let source = "\"x a \\\n    b\" \"c {}\"";
         let files = [file(DOCUMENT, document), file("crates/x/src/lib.rs", source)];
-        assert_eq!(check(&files), ["docs/how-to/operations.md:4: \"d\": no source has this message"]);
+        assert_eq!(check(&files), ["docs/how-to/troubleshoot.md:4: \"d\": no source has this message"]);
     }
 }

@@ -160,7 +160,7 @@ impl<O: Observer> World<O> {
     }
 
     /// Makes both directions of a flow take the same links, in networks whose layers allow it
-    /// (`docs/how-to/simulator.md` lists them). Call it before [`World::compute_routes`].
+    /// (`docs/reference/simulator-model.md` lists them). Call it before [`World::compute_routes`].
     pub fn set_symmetric_routing(&mut self) {
         self.symmetric = true;
     }

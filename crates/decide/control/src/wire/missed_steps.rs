@@ -1,5 +1,5 @@
 //! A rotation of keys in which one machine misses steps: the machines that count forged datagrams, as the table of
-//! docs/how-to/operations.md ("New keys") has them.
+//! docs/how-to/secure.md ("Replace the key") has them.
 
 use super::{DecodeError, Key, Keys, Message, decode, encode};
 use crate::UsageReport;

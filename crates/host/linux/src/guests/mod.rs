@@ -19,7 +19,7 @@
 //! tap3 mode tap` and `ip link set tap3 master br0` add the row of `tap3` to `weir_guests`; the first packet of the
 //! guest adds its address to `br0`, and a message of the kernel then adds it to `weir_guest_addresses`.
 //!
-//! Source: rtnetlink(7); net/bridge/br_fdb.c; limits: docs/how-to/guests.md.
+//! Source: rtnetlink(7); net/bridge/br_fdb.c; limits: docs/reference/endpoints.md.
 
 mod links;
 pub(crate) mod marks;

@@ -32,7 +32,7 @@ Examples:
   weir switch remove --driver tc --bridge br0
   weir switch apply policy.yaml --driver sonic --switch r1 --port Ethernet0=m1 --port Ethernet4=m2
 
-Run all but show on the switch, as root. docs/how-to/switches.md explains the configuration.")]
+Run all but show on the switch, as root. docs/reference/switches.md explains the configuration.")]
 pub(crate) struct Args {
     #[command(subcommand)]
     action: Action,
