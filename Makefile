@@ -21,7 +21,7 @@ PYTHON_TESTS = WEIR_CLI=$(or $(CARGO_TARGET_DIR),target)/debug/weir ./tools/pyth
 .DEFAULT_GOAL := help
 .PHONY: help setup demo results test soak properties policies faults-lab policies-lab maxima test-realtime build \
         install uninstall format lint unit test-edt crosscheck faults fuzz fuzz-corpus bench bench-sim schema \
-        metrics commands docs python pictures clean
+        metrics commands docs python pictures clean deb test-deb
 
 help:          ## List the targets
 	@awk -F':.*## ' '/^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -49,6 +49,10 @@ uninstall:     ## Remove the program and its units; /etc/weir and /var/lib/weir 
 	    $(DESTDIR)$(PREFIX)/lib/systemd/system/weir-agent.service \
 	    $(DESTDIR)$(PREFIX)/lib/systemd/system/weir-fabric.service \
 	    $(DESTDIR)$(PREFIX)/lib/systemd/system/weir-forwarder.service
+
+deb: build     ## Make the Debian package: target/debian/weir_VERSION_ARCHITECTURE.deb
+	@./tools/setup.sh deb
+	@./tools/deb.sh
 
 demo: build    ## Reproduce Parley's figure 14 on Linux and in the simulator, side by side
 	@mkdir -p $(OUT)
@@ -105,6 +109,10 @@ format:        ## Refuse code that rustfmt would change
 
 lint: format   ## Format and lints, warnings refused
 	$(CLIPPY)
+
+test-deb:      ## Install, upgrade, remove and purge the Debian package under a real systemd (root, a minute)
+	@./tools/setup.sh deb
+	$(CARGO) test --locked --workspace --test package -- --ignored
 
 test-edt:      ## Tests of tools/edt/tests on Debian's own kernel, emulated by qemu: TESTS=words, LIMIT=seconds
 	@./tools/setup.sh edt
