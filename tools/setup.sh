@@ -90,9 +90,9 @@ done
 
 # The version is fixed: the package's maintainer scripts contain parts that cargo-deb writes.
 cargo_deb=3.8.0
-tools=$(realpath -m "${CARGO_TARGET_DIR:-target}")/tools
-if [ "${1:-}" = deb ] && [ "$("$tools/bin/cargo-deb" --version 2>/dev/null)" != "cargo-deb $cargo_deb" ]; then
-    echo "installing cargo-deb $cargo_deb below $tools (once, some minutes)"
-    cargo install --quiet --locked --force --root "$tools" --target-dir "$tools/build" --version "=$cargo_deb" cargo-deb
-    rm -rf "$tools/build"
+root=$(realpath -m "${CARGO_TARGET_DIR:-target}")/tools
+if [ "${1:-}" = deb ] && [ "$("$root/bin/cargo-deb" --version 2>/dev/null)" != "cargo-deb $cargo_deb" ]; then
+    echo "installing cargo-deb $cargo_deb below $root (once, some minutes)"
+    cargo install --quiet --locked --force --root "$root" --target-dir "$root/build" --version "=$cargo_deb" cargo-deb
+    rm -rf "$root/build"
 fi

@@ -4,7 +4,6 @@
 //! system's manager. Approach: an overlay of this host's root file system whose changes are in memory; namespaces of
 //! its own for mounts, processes, control groups and the host's name; the network namespace of a lab's host; an own
 //! file system of BPF. All of it ends with the container's first process.
-#![expect(clippy::disallowed_methods, reason = "tests of real processes wait in real time")]
 
 use crate::common::wait_for;
 use std::collections::BTreeSet;
@@ -17,8 +16,8 @@ use weir_linux::netns::Netns;
 /// Makes the file systems, and becomes systemd. `$1` is an empty directory, `$2` the name of the control group.
 ///
 /// systemd finds its processes below a control group of the container alone. Its targets here want nothing, so that no
-/// unit of this host is started, and `/proc/sys` is read-only, since most of it is the host's own. `policy-rc.d`, by which images
-/// of containers forbid packages to start units, is absent.
+/// unit of this host is started, and `/proc/sys` is read-only, since most of it is the host's own. `policy-rc.d`, by
+/// which images of containers forbid packages to start units, is absent.
 const BEGIN: &str = r#"
 set -e
 mount --make-rprivate /
@@ -44,9 +43,11 @@ mount -t tmpfs -o mode=1777 tmpfs tmp
 mkdir dev/shm dev/pts run/systemd
 ln -s pts/ptmx dev/ptmx
 for device in null zero full random urandom tty; do touch dev/$device; mount --bind /dev/$device dev/$device; done
-rm -rf etc/systemd/system/* usr/lib/systemd/system/*.target.wants var/log/journal etc/weir var/lib/weir usr/sbin/policy-rc.d
+rm -rf etc/systemd/system/* usr/lib/systemd/system/*.target.wants usr/sbin/policy-rc.d
+rm -rf var/log/journal etc/weir var/lib/weir
 for target in sysinit basic network-online; do echo "[Unit]" > etc/systemd/system/$target.target; done
-printf "[Unit]\nWants=systemd-journald.socket systemd-journald-dev-log.socket systemd-journald.service\n" > etc/systemd/system/container.target
+journal="systemd-journald.socket systemd-journald-dev-log.socket systemd-journald.service"
+printf "[Unit]\nWants=$journal\n" > etc/systemd/system/container.target
 pivot_root . .
 umount -l .
 cd /
@@ -119,7 +120,7 @@ impl Container {
         output
     }
 
-    /// Where this host sees a path of the container.
+    /// The path by which this host reaches a file of the container.
     pub(crate) fn path(&self, path: &str) -> PathBuf {
         PathBuf::from(format!("/proc/{}/root{path}", self.systemd))
     }
@@ -162,7 +163,7 @@ impl Drop for Container {
     fn drop(&mut self) {
         // With its first process the container ends, and with the process above it the file systems.
         if self.systemd != 0 {
-            // SAFETY: plain system call on a descendant that nobody else waits for while its parent runs.
+            // SAFETY: plain system call on a descendant, whose parent runs and waits for it.
             unsafe { libc::kill(self.systemd as i32, libc::SIGKILL) };
         } else {
             let _ = self.process.kill();
