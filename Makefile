@@ -21,7 +21,8 @@ PYTHON_TESTS = WEIR_CLI=$(or $(CARGO_TARGET_DIR),target)/debug/weir ./tools/pyth
 .DEFAULT_GOAL := help
 .PHONY: help setup demo results test soak properties policies faults-lab policies-lab maxima test-realtime build \
         install uninstall format lint unit test-edt crosscheck faults fuzz fuzz-corpus bench bench-sim schema \
-        metrics commands docs python pictures clean
+        metrics commands docs python pictures clean deb test-deb static \
+        test-static
 
 help:          ## List the targets
 	@awk -F':.*## ' '/^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -49,6 +50,13 @@ uninstall:     ## Remove the program and its units; /etc/weir and /var/lib/weir 
 	    $(DESTDIR)$(PREFIX)/lib/systemd/system/weir-agent.service \
 	    $(DESTDIR)$(PREFIX)/lib/systemd/system/weir-fabric.service \
 	    $(DESTDIR)$(PREFIX)/lib/systemd/system/weir-forwarder.service
+
+deb: build     ## Make the Debian package: target/debian/weir_VERSION_ARCHITECTURE.deb
+	@./tools/setup.sh deb
+	@./tools/deb.sh
+
+static: setup  ## Build the simulator alone, linked statically: target/static/weir-sim
+	@CARGO="$(CARGO)" ./tools/static.sh
 
 demo: build    ## Reproduce Parley's figure 14 on Linux and in the simulator, side by side
 	@mkdir -p $(OUT)
@@ -105,6 +113,13 @@ format:        ## Refuse code that rustfmt would change
 
 lint: format   ## Format and lints, warnings refused
 	$(CLIPPY)
+
+test-deb:      ## Install, upgrade, remove and purge the Debian package under a real systemd (root, a minute)
+	@./tools/setup.sh deb
+	$(CARGO) test --locked --workspace --test package -- --ignored
+
+test-static:   ## Build the static simulator without optimisation, and run it in an empty root directory
+	$(CARGO) test --locked --workspace --test static_simulator -- --ignored
 
 test-edt:      ## Tests of tools/edt/tests on Debian's own kernel, emulated by qemu: TESTS=words, LIMIT=seconds
 	@./tools/setup.sh edt

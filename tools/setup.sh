@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Installs the missing packages for building, testing and the demo if it may; otherwise names the missing packages and
-# the command to install them. A second run installs nothing. With `edt` or `crosscheck`, also the packages of that
-# make target.
+# the command to install them. A second run installs nothing. With `edt`, `crosscheck` or `deb`, also the packages of
+# that make target, and with `deb` cargo-deb, below the target directory.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -13,7 +13,7 @@ PATH=$PATH:/usr/sbin:/sbin
 
 # Requirements: a check of each, and its Debian package. clang depends on libclang, with which bindgen reads the C
 # headers.
-build=() lab=() edt=() ns3=()
+build=() lab=() edt=() ns3=() deb=()
 command -v cc    >/dev/null || build+=(gcc)
 command -v clang >/dev/null || build+=(clang)
 [ -e /usr/include/bpf/bpf_helpers.h ] || build+=(libbpf-dev)
@@ -48,9 +48,14 @@ if [ "${1:-}" = crosscheck ]; then
     command -v pkg-config >/dev/null || ns3+=(pkg-config)
     pkg-config --exists ns3-core 2>/dev/null || ns3+=(libns3-dev)
 fi
+if [ "${1:-}" = deb ]; then
+    # dpkg-shlibdeps finds the package's dependencies.
+    command -v dpkg-shlibdeps >/dev/null || deb+=(dpkg-dev)
+fi
 
-if [ $((${#build[@]} + ${#lab[@]} + ${#edt[@]} + ${#ns3[@]})) -gt 0 ]; then
-    mapfile -t missing < <(printf '%s\n' "${build[@]}" "${lab[@]}" "${edt[@]}" "${ns3[@]}" | grep . | sort -u)
+if [ $((${#build[@]} + ${#lab[@]} + ${#edt[@]} + ${#ns3[@]} + ${#deb[@]})) -gt 0 ]; then
+    mapfile -t missing < <(printf '%s\n' "${build[@]}" "${lab[@]}" "${edt[@]}" "${ns3[@]}" "${deb[@]}" |
+        grep . | sort -u)
     installer=none sudo=()
     if command -v apt-get >/dev/null; then
         if [ "$(id -u)" = 0 ]; then installer=apt; elif sudo -n true 2>/dev/null; then installer=apt sudo=(sudo); fi
@@ -60,7 +65,7 @@ if [ $((${#build[@]} + ${#lab[@]} + ${#edt[@]} + ${#ns3[@]})) -gt 0 ]; then
         "${sudo[@]}" apt-get update -qq
         DEBIAN_FRONTEND=noninteractive "${sudo[@]}" \
             apt-get install -y -qq --no-install-recommends "${missing[@]}" >/dev/null
-    elif [ $((${#build[@]} + ${#edt[@]} + ${#ns3[@]})) -gt 0 ]; then
+    elif [ $((${#build[@]} + ${#edt[@]} + ${#ns3[@]} + ${#deb[@]})) -gt 0 ]; then
         fail "missing: ${missing[*]} (names of Debian packages)" "sudo apt-get install ${missing[*]}"
     else
         # Building works without these; the tests that need them report that and are skipped.
@@ -82,3 +87,12 @@ for component in rustfmt clippy-driver; do
     command -v "$component" >/dev/null && "$component" --version >/dev/null 2>&1 ||
         fail "this Rust has no ${component%-driver}" "rustup component add --toolchain $need_rust rustfmt clippy"
 done
+
+# The version is fixed: the package's maintainer scripts contain parts that cargo-deb writes.
+cargo_deb=3.8.0
+root=$(realpath -m "${CARGO_TARGET_DIR:-target}")/tools
+if [ "${1:-}" = deb ] && [ "$("$root/bin/cargo-deb" --version 2>/dev/null)" != "cargo-deb $cargo_deb" ]; then
+    echo "installing cargo-deb $cargo_deb below $root (once, some minutes)"
+    cargo install --quiet --locked --force --root "$root" --target-dir "$root/build" --version "=$cargo_deb" cargo-deb
+    rm -rf "$root/build"
+fi

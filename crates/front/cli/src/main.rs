@@ -11,11 +11,16 @@
 //!
 //! Worked example: `weir check policy.yaml` with a misspelt key prints the line, the column, the nearest
 //! known key, and exits with 2.
+#![cfg_attr(
+    not(feature = "host"),
+    allow(dead_code, unused_imports, reason = "the commands of `host` use more functions")
+)]
 
 mod cli;
 mod commands;
 mod credits;
 mod error;
+#[cfg(feature = "host")]
 mod inherited;
 mod input;
 mod interrupt;
@@ -27,14 +32,15 @@ mod progress;
 mod report_files;
 mod tenants;
 mod text;
+#[cfg(feature = "host")]
 mod top;
 mod umask;
 mod values;
+#[cfg(feature = "host")]
 mod watched;
 mod written;
 
 use clap::FromArgMatches as _;
-use commands::Command;
 use error::{CommandError, Exit};
 use output::{ColourChoice, Ui};
 use std::process::ExitCode;
@@ -53,7 +59,7 @@ fn main() -> ExitCode {
         }
     };
     // The program that replaces this process has the umask that it would have without Weir.
-    if !matches!(cli.command, Command::Exec(_)) {
+    if !cli.command.replaces_the_process() {
         umask::exclude_write_by_others();
     }
     let mut ui = Ui::terminal(cli.color);

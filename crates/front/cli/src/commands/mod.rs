@@ -1,20 +1,30 @@
 //! The commands, one file each: its options, its work, its output.
 
+#[cfg(feature = "host")]
 mod agent;
 mod allocate;
+#[cfg(feature = "host")]
 mod certificate;
 mod check;
 mod completions;
+#[cfg(feature = "host")]
 mod dashboard;
+#[cfg(feature = "host")]
 mod doctor;
+#[cfg(feature = "host")]
 mod exec;
 mod explain;
 mod export;
+#[cfg(feature = "host")]
 mod fabric;
+#[cfg(feature = "host")]
 mod forwarder;
 mod import;
+#[cfg(feature = "host")]
 mod key;
+#[cfg(feature = "host")]
 mod lab;
+#[cfg(feature = "host")]
 mod limit_rule;
 mod manual;
 mod place;
@@ -23,7 +33,9 @@ mod report;
 mod reproduce;
 mod schema;
 mod sim;
+#[cfg(feature = "host")]
 mod switch;
+#[cfg(feature = "host")]
 mod top;
 
 use crate::error::{CommandError, Exit};
@@ -53,9 +65,24 @@ pub(crate) enum Command {
     /// Draw the report of a run or a sweep again, from its files alone
     Report(report::Args),
     /// Run a scenario on real Linux hosts in network namespaces
+    #[cfg(feature = "host")]
     Lab(lab::Args),
     /// Run a published experiment: published beside measured
     Reproduce(reproduce::Args),
+    #[cfg(feature = "host")]
+    #[command(flatten)]
+    Host(Box<HostCommand>),
+    /// Print the script that completes command lines in a shell
+    Completions(completions::Args),
+    /// Write a manual page for each command, for packages
+    #[command(hide = true)]
+    Manual(manual::Args),
+}
+
+/// A command that uses the host's network, switches or keys.
+#[cfg(feature = "host")]
+#[derive(Debug, clap::Subcommand)]
+pub(crate) enum HostCommand {
     /// Enforce the policy on this host
     Agent(agent::Args),
     /// Run a program in the control group of a service
@@ -76,11 +103,16 @@ pub(crate) enum Command {
     Top(top::Args),
     /// Serve a page that shows racks, machines and services over time
     Dashboard(dashboard::Args),
-    /// Print the script that completes command lines in a shell
-    Completions(completions::Args),
-    /// Write a manual page for each command, for packages
-    #[command(hide = true)]
-    Manual(manual::Args),
+}
+
+impl Command {
+    /// Whether another program takes the place of this process.
+    pub(crate) fn replaces_the_process(&self) -> bool {
+        #[cfg(feature = "host")]
+        return matches!(self, Self::Host(command) if matches!(**command, HostCommand::Exec(_)));
+        #[cfg(not(feature = "host"))]
+        false
+    }
 }
 
 /// Runs a command.
@@ -96,19 +128,28 @@ pub(crate) fn run(command: &Command, ui: &mut Ui) -> Result<Exit, CommandError> 
         Command::Import(args) => import::run(args, ui),
         Command::Sim(args) => sim::run(args, ui),
         Command::Report(args) => report::run(args, ui),
+        #[cfg(feature = "host")]
         Command::Lab(args) => lab::run(args, ui),
         Command::Reproduce(args) => reproduce::run(args, ui),
-        Command::Agent(args) => agent::run(args, ui),
-        Command::Exec(args) => exec::run(args, ui),
-        Command::Switch(args) => switch::run(args, ui),
-        Command::Forwarder(args) => forwarder::run(args, ui),
-        Command::Key(args) => key::run(args, ui),
-        Command::Fabric(args) => fabric::run(args, ui),
-        Command::Certificate(args) => certificate::run(args, ui),
-        Command::Doctor(args) => doctor::run(args, ui),
-        Command::Top(args) => top::run(args, ui),
-        Command::Dashboard(args) => dashboard::run(args, ui),
+        #[cfg(feature = "host")]
+        Command::Host(command) => run_on_host(command, ui),
         Command::Completions(args) => completions::run(args, ui),
         Command::Manual(args) => manual::run(args, ui),
+    }
+}
+
+#[cfg(feature = "host")]
+fn run_on_host(command: &HostCommand, ui: &mut Ui) -> Result<Exit, CommandError> {
+    match command {
+        HostCommand::Agent(args) => agent::run(args, ui),
+        HostCommand::Exec(args) => exec::run(args, ui),
+        HostCommand::Switch(args) => switch::run(args, ui),
+        HostCommand::Forwarder(args) => forwarder::run(args, ui),
+        HostCommand::Key(args) => key::run(args, ui),
+        HostCommand::Fabric(args) => fabric::run(args, ui),
+        HostCommand::Certificate(args) => certificate::run(args, ui),
+        HostCommand::Doctor(args) => doctor::run(args, ui),
+        HostCommand::Top(args) => top::run(args, ui),
+        HostCommand::Dashboard(args) => dashboard::run(args, ui),
     }
 }

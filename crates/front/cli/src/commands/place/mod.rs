@@ -12,12 +12,14 @@ use crate::report_files::ReportArgs;
 use crate::tenants::watched;
 use crate::text;
 use std::fs::{File, TryLockError};
+use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use weir_answers::Places;
 use weir_answers::place::{Placement, STRATEGIES, can_place, order, place, strategy};
 use weir_answers::tenants::Order;
 use weir_placement::Strategy;
 use weir_report::json;
+use weir_results::files::replace;
 
 /// The options.
 #[derive(Debug, clap::Args)]
@@ -162,7 +164,16 @@ impl Args {
 fn write(path: &Path, placement: &Placement) -> Result<(), CommandError> {
     let mut bytes = Vec::new();
     json::write(&mut bytes, &placement.to_json())?;
-    weir_fabric::state::replace::write_durably(path, &bytes).map_err(|error| CommandError::cannot_write(path, error))
+    replace(path, |out| {
+        out.write_all(&bytes)?;
+        out.flush()?;
+        out.get_ref().sync_all()
+    })?;
+    // The file's name survives a crash of the host as well.
+    let directory = path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    File::open(directory)
+        .and_then(|directory| directory.sync_all())
+        .map_err(|error| CommandError::cannot_write(path, error))
 }
 
 /// Keeps other runs from the placement in this file while the value exists. The lock is a file beside it, since the

@@ -1,6 +1,7 @@
 //! The part of an experiment that the lab can run: scenarios whose traffic is long-lived flows and
 //! real servers.
 
+use super::{Args, Backend, ExperimentResults};
 use crate::commands::lab;
 use crate::error::CommandError;
 use crate::interrupt::Interrupt;
@@ -23,6 +24,69 @@ const FASTEST_PER_PROCESSOR: Bandwidth = Bandwidth::from_mbps(250);
 /// Seconds to set up and take down namespaces, agents and servers of a run on two cores: one to
 /// six.
 const SET_UP: f64 = 4.0;
+
+/// Runs all experiments in the lab, one after the other; returns whether an unexpected failure occurred.
+pub(super) fn run_all(
+    args: &Args,
+    all: &mut [ExperimentResults],
+    setting: Setting,
+    interrupt: &Interrupt,
+    ui: &mut Ui,
+) -> Result<bool, CommandError> {
+    let several = all.len() > 1;
+    let mut failed = false;
+    for reproduced in &mut *all {
+        failed |= run_one(args, reproduced, several, setting, interrupt, ui)?;
+    }
+    let nothing = all.iter().all(|reproduced| reproduced.runs.is_empty() && reproduced.no_lab.is_none());
+    if args.backend == Backend::Lab && nothing && !failed && !interrupt.is_requested() {
+        return Err(CommandError::refused("the lab can run nothing of these experiments".to_owned())
+            .hint("leave `--backend` out to simulate them"));
+    }
+    Ok(failed)
+}
+
+/// Runs in the lab what it can run; returns whether an unexpected failure occurred.
+fn run_one(
+    args: &Args,
+    reproduced: &mut ExperimentResults,
+    several: bool,
+    setting: Setting,
+    interrupt: &Interrupt,
+    ui: &mut Ui,
+) -> Result<bool, CommandError> {
+    if interrupt.is_requested() {
+        return Ok(false);
+    }
+    let both = args.backend == Backend::Both;
+    let directory = args.report.directory().map(|directory| match several {
+        true => directory.join(&reproduced.experiment.id),
+        false => directory.to_owned(),
+    });
+    match run(&reproduced.experiment, setting, directory.as_deref(), interrupt, ui)? {
+        Ok(Some(run)) => reproduced.runs.push(run),
+        Ok(None) if both || several => {}
+        Ok(None) => {
+            return Err(CommandError::refused(format!("the lab can run nothing of {}", reproduced.experiment.id))
+                .hint("leave `--backend` out to simulate it"));
+        }
+        Err(LabError::Missing(what)) if both => {
+            ui.notice("the lab cannot run on this host, so the simulator runs alone:\n")?;
+            for one in &what {
+                ui.notice(&format!("  missing: {one}\n"))?;
+            }
+            reproduced.no_lab = Some(LabError::Missing(what).to_string());
+        }
+        // The simulator's results, and those of other experiments, are useful even if the lab failed.
+        Err(error) if (both || several) && !interrupt.is_requested() => {
+            reproduced.no_lab = Some(error.to_string());
+            lab::refusal(error).print(ui);
+            return Ok(true);
+        }
+        Err(error) => return Err(lab::refusal(error)),
+    }
+    Ok(false)
+}
 
 /// Whether no machine's interface is faster than the processors carry.
 fn is_carried(scenario: LabScenario<'_>) -> bool {
@@ -51,7 +115,7 @@ pub(super) fn takes(experiment: &Experiment, setting: Setting) -> Option<f64> {
 
 /// Runs them one after the other; `None` if the lab can run none of them. The inner error is the
 /// lab's.
-pub(super) fn run(
+fn run(
     experiment: &Experiment,
     setting: Setting,
     directory: Option<&Path>,

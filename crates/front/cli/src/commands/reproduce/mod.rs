@@ -9,6 +9,7 @@
 //! | `results` | the file of `--write` |
 
 mod help;
+#[cfg(feature = "host")]
 mod lab;
 mod page;
 mod print;
@@ -25,7 +26,6 @@ use serde_json::json;
 use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
 use weir_experiment::{Experiment, Setting};
-use weir_lab::LabError;
 use weir_report::json;
 use weir_runs::experiments::{BackendRun, Work};
 use weir_runs::papers::{self, Papers};
@@ -73,8 +73,33 @@ pub(crate) struct Args {
 pub(crate) enum Backend {
     #[default]
     Sim,
+    #[cfg(feature = "host")]
     Lab,
+    #[cfg(feature = "host")]
     Both,
+}
+
+impl Backend {
+    /// Whether it includes the simulator.
+    fn has_simulator(self) -> bool {
+        match self {
+            Self::Sim => true,
+            #[cfg(feature = "host")]
+            Self::Lab => false,
+            #[cfg(feature = "host")]
+            Self::Both => true,
+        }
+    }
+
+    /// The seconds of an experiment's runs in the lab; `None` if it runs none there.
+    fn lab_takes(self, experiment: &Experiment, setting: Setting) -> Option<f64> {
+        #[cfg(feature = "host")]
+        if self != Self::Sim {
+            return lab::takes(experiment, setting);
+        }
+        let _ = (experiment, setting);
+        None
+    }
 }
 
 /// An experiment with the results of its backends.
@@ -99,8 +124,8 @@ pub(crate) fn run(args: &Args, ui: &mut Ui) -> Result<Exit, CommandError> {
     let files = args.report.prepare()?;
     for experiment in &experiments {
         let Experiment { id, title, .. } = experiment;
-        let simulated = (args.backend != Backend::Lab).then(|| experiment.takes.get(setting).as_secs_f64());
-        let lab = (args.backend != Backend::Sim).then(|| lab::takes(experiment, setting)).flatten();
+        let simulated = args.backend.has_simulator().then(|| experiment.takes.get(setting).as_secs_f64());
+        let lab = args.backend.lab_takes(experiment, setting);
         let takes = text::about(simulated.unwrap_or(0.0) + lab.unwrap_or(0.0));
         if simulated.is_some() || lab.is_some() {
             ui.notice(&format!("{id}: {title}; {} setting, about {takes} on two cores\n", setting.name()))?;
@@ -112,19 +137,12 @@ pub(crate) fn run(args: &Args, ui: &mut Ui) -> Result<Exit, CommandError> {
         .into_iter()
         .map(|experiment| ExperimentResults { experiment, runs: Vec::new(), no_lab: None })
         .collect();
-    let several = all.len() > 1;
     let mut failed = false;
+    #[cfg(feature = "host")]
     if args.backend != Backend::Sim {
-        for reproduced in &mut all {
-            failed |= run_lab(args, reproduced, several, setting, &interrupt, ui)?;
-        }
-        let nothing = all.iter().all(|reproduced| reproduced.runs.is_empty() && reproduced.no_lab.is_none());
-        if args.backend == Backend::Lab && nothing && !failed && !interrupt.is_requested() {
-            return Err(CommandError::refused("the lab can run nothing of these experiments".to_owned())
-                .hint("leave `--backend` out to simulate them"));
-        }
+        failed |= lab::run_all(args, &mut all, setting, &interrupt, ui)?;
     }
-    if args.backend != Backend::Lab && !interrupt.is_requested() {
+    if args.backend.has_simulator() && !interrupt.is_requested() {
         let experiments: Vec<&Experiment> = all.iter().map(|reproduced| &reproduced.experiment).collect();
         let directory = args.report.directory();
         let stop = interrupt.stop();
@@ -158,48 +176,6 @@ pub(crate) fn run(args: &Args, ui: &mut Ui) -> Result<Exit, CommandError> {
     }
     let agrees = all.iter().flat_map(|reproduced| &reproduced.runs).all(BackendRun::agrees);
     Ok(if failed || !agrees { Exit::Failed } else { Exit::Done })
-}
-
-/// Runs in the lab what it can run; returns whether an unexpected failure occurred.
-fn run_lab(
-    args: &Args,
-    reproduced: &mut ExperimentResults,
-    several: bool,
-    setting: Setting,
-    interrupt: &Interrupt,
-    ui: &mut Ui,
-) -> Result<bool, CommandError> {
-    if interrupt.is_requested() {
-        return Ok(false);
-    }
-    let both = args.backend == Backend::Both;
-    let directory = args.report.directory().map(|directory| match several {
-        true => directory.join(&reproduced.experiment.id),
-        false => directory.to_owned(),
-    });
-    match lab::run(&reproduced.experiment, setting, directory.as_deref(), interrupt, ui)? {
-        Ok(Some(run)) => reproduced.runs.push(run),
-        Ok(None) if both || several => {}
-        Ok(None) => {
-            return Err(CommandError::refused(format!("the lab can run nothing of {}", reproduced.experiment.id))
-                .hint("leave `--backend` out to simulate it"));
-        }
-        Err(LabError::Missing(what)) if both => {
-            ui.notice("the lab cannot run on this host, so the simulator runs alone:\n")?;
-            for one in &what {
-                ui.notice(&format!("  missing: {one}\n"))?;
-            }
-            reproduced.no_lab = Some(LabError::Missing(what).to_string());
-        }
-        // The simulator's results, and those of other experiments, are useful even if the lab failed.
-        Err(error) if (both || several) && !interrupt.is_requested() => {
-            reproduced.no_lab = Some(error.to_string());
-            super::lab::refusal(error).print(ui);
-            return Ok(true);
-        }
-        Err(error) => return Err(super::lab::refusal(error)),
-    }
-    Ok(false)
 }
 
 /// Writes the report, and prints the runs and experiments whose files cannot be written; returns whether there is one.

@@ -17,12 +17,14 @@ const COLUMNS: usize = 120;
 pub(super) fn document(all: &[ExperimentResults], backend: Backend, path: &Path, setting: Setting) -> String {
     let (option, title, what) = match backend {
         Backend::Sim => ("", "Published results, reproduced", ""),
+        #[cfg(feature = "host")]
         Backend::Lab => (
             " --backend lab",
             "Published results, reproduced on Linux",
             " Real hosts' kernels, agents and TCP in network namespaces of one machine: the runs that the lab \
              supports, and their expectations. Times and rates differ a little from one run to the next.",
         ),
+        #[cfg(feature = "host")]
         Backend::Both => (" --backend both", "Published results, reproduced in the simulator and on Linux", ""),
     };
     let full = if setting == Setting::Full { " --full" } else { "" };
