@@ -7,6 +7,7 @@ use common::{WEIR, one_at_a_time, skipped};
 use program::{directory, file, run, text};
 use serde_json::Value;
 use weir_linux::netns::{Netns, Prefix};
+use weir_observe::{Publisher, server};
 use weir_policy::Policy;
 use weir_status::{AgentStatus, Status};
 
@@ -68,4 +69,22 @@ fn old_status_and_another_policy_are_reported() {
     assert!(out.contains("agent.policy: machines with different policies"), "{out}");
     assert!(out.contains("agent.status: the agent has ended or does not progress\n  systemctl status"), "{out}");
     assert_eq!(run(&["doctor", "no-such-policy.yaml"]).status.code(), Some(2));
+}
+
+#[test]
+fn status_of_a_url_is_judged() {
+    let (policy, _) = Policy::parse("policy.yaml", POLICY).expect("sound");
+    let machine = policy.network().machine_named("m1").expect("there");
+    let publisher = Publisher::new();
+    let listener = server::listen("127.0.0.1:0".parse().expect("an address")).expect("a port");
+    let reader = publisher.reader();
+    let server = server::start("doctor", listener, server::Limits::default(), move || reader.router()).expect("starts");
+    let mut agent = AgentStatus::outline(&policy, machine);
+    // Dated in the future, as by a clock that was set back.
+    agent.written_ms = u64::MAX / 2;
+    publisher.publish(Status::Agent(agent));
+    let url = format!("http://{}", server.address());
+    let out = text(&run(&["doctor", "--status", &url]).stdout);
+    assert!(out.contains(&format!("{url}/status: dated ")), "{out}");
+    assert!(out.contains("weir top --once http://"), "{out}");
 }

@@ -28,6 +28,8 @@ pub struct Facts {
 pub struct InterfaceFacts {
     /// Whether its frames have Ethernet headers.
     pub ethernet: bool,
+    /// Whether its frames return to this host.
+    pub loopback: bool,
     /// The most segments of a buffer (`gso_max_segs`).
     pub segments: Result<u32, String>,
     /// The root qdisc.
@@ -43,11 +45,11 @@ pub struct PolicyFacts {
     pub fingerprint: String,
 }
 
-/// A status file.
+/// The status of a source.
 #[derive(Debug, Clone)]
 pub struct StatusFacts {
-    /// Its path.
-    pub file: String,
+    /// A file or a URL.
+    pub source: String,
     /// Its content, or why it cannot be read.
     pub status: Result<Status, String>,
 }

@@ -9,8 +9,9 @@ use weir_linux::interface::Interface;
 use weir_linux::netlink::Socket;
 use weir_linux::requirements::{self, Purpose};
 use weir_linux::tc::{self, Found};
+use weir_observe::{Source, client};
 use weir_policy::Policy;
-use weir_status::{Status, fill};
+use weir_status::fill;
 
 const CLOCK_SOURCE: &str = "/sys/devices/system/clocksource/clocksource0/current_clocksource";
 
@@ -21,17 +22,12 @@ pub struct Request<'a> {
     pub policy: Option<(&'a str, &'a Policy)>,
     /// The interface of the policy.
     pub interface: Option<&'a str>,
-    /// Status files; the first is this host's.
-    pub statuses: &'a [String],
+    /// Statuses; the first is this host's.
+    pub statuses: &'a [Source],
 }
 
 /// Reads all facts, in the network namespace of the calling thread.
 pub fn gather(request: &Request<'_>) -> Facts {
-    let status = |file: &String| {
-        let read = fs::read(file).map_err(|error| error.to_string());
-        let status = read.and_then(|text| Status::read(&text).map_err(|error| error.to_string()));
-        StatusFacts { file: file.clone(), status }
-    };
     let policy =
         |(file, policy): (&str, &Policy)| PolicyFacts { file: file.to_owned(), fingerprint: fill::fingerprint(policy) };
     let source = fs::read_to_string(CLOCK_SOURCE).map_err(|error| format!("{CLOCK_SOURCE}: {error}"));
@@ -41,15 +37,36 @@ pub fn gather(request: &Request<'_>) -> Facts {
         clock_synchronised: clock_synchronised().map_err(|error| error.to_string()),
         interface: request.interface.map(|name| (name.to_owned(), interface(name))),
         policy: request.policy.map(policy),
-        statuses: request.statuses.iter().map(status).collect(),
+        statuses: statuses(request.statuses),
         now_ms: now_ms(),
     }
+}
+
+/// Reads files and fetches URLs, all at once.
+fn statuses(sources: &[Source]) -> Vec<StatusFacts> {
+    let of = |source: &Source, status| StatusFacts { source: source.to_string(), status };
+    let runtime = match tokio::runtime::Builder::new_current_thread().enable_all().build() {
+        Ok(runtime) => runtime,
+        Err(error) => return sources.iter().map(|source| of(source, Err(error.to_string()))).collect(),
+    };
+    runtime.block_on(async {
+        let fetches: Vec<_> =
+            sources.iter().cloned().map(|source| async move { client::fetch(&source).await }).collect();
+        let fetches: Vec<_> = fetches.into_iter().map(tokio::spawn).collect();
+        let mut all = Vec::new();
+        for (source, fetch) in sources.iter().zip(fetches) {
+            let status = fetch.await.map_err(|error| error.to_string());
+            all.push(of(source, status.and_then(|status| status.map_err(|error| error.to_string()))));
+        }
+        all
+    })
 }
 
 fn interface(name: &str) -> Result<InterfaceFacts, String> {
     let interface = Interface::named(name).map_err(|error| error.to_string())?;
     let segments = interface.gso_segments().map_err(|error| error.to_string());
-    Ok(InterfaceFacts { ethernet: interface.is_ethernet(), segments, qdisc: qdisc(&interface) })
+    let (ethernet, loopback) = (interface.is_ethernet(), interface.is_loopback());
+    Ok(InterfaceFacts { ethernet, loopback, segments, qdisc: qdisc(&interface) })
 }
 
 fn qdisc(interface: &Interface) -> Result<Found, String> {

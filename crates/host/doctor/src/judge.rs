@@ -83,6 +83,15 @@ impl Verdict {
     }
 }
 
+/// A word of a shell command.
+fn quoted(text: &str) -> String {
+    let is_plain = |letter: char| letter.is_ascii_alphanumeric() || "/._-:=,@%+".contains(letter);
+    match !text.is_empty() && text.chars().all(is_plain) {
+        true => text.to_owned(),
+        false => format!("'{}'", text.replace('\'', "'\\''")),
+    }
+}
+
 const fn check(id: &'static str, what: &'static str, judge: fn(&Facts) -> Verdict) -> Check {
     Check { id, what, judge }
 }
@@ -161,6 +170,9 @@ fn interface_there(facts: &Facts) -> Verdict {
         Some((_, Ok(interface))) if !interface.ethernet => {
             wrong("no Ethernet", "the programs read Ethernet headers").mend("ip link")
         }
+        Some((name, Ok(interface))) if interface.loopback => {
+            wrong(format!("{name} is the loopback"), "no packet of another machine passes it").mend("ip link")
+        }
         Some((name, Ok(_))) => fine(name),
     }
 }
@@ -219,9 +231,14 @@ fn agent(facts: &Facts) -> Option<&AgentStatus> {
     }
 }
 
-/// Three periods, of at least a second.
+/// How long a status is current: three periods, of at least a second.
+fn current_ms(agent: &AgentStatus) -> u64 {
+    3 * agent.period_ms.max(1_000)
+}
+
+/// Whether a status is neither old nor dated in the future.
 fn is_current(facts: &Facts, agent: &AgentStatus) -> bool {
-    facts.now_ms.saturating_sub(agent.written_ms) <= 3 * agent.period_ms.max(1_000)
+    facts.now_ms.abs_diff(agent.written_ms) <= current_ms(agent)
 }
 
 /// Judges this host's agent.
@@ -233,18 +250,23 @@ fn agent_status(facts: &Facts) -> Verdict {
     let show = "systemctl status weir-agent";
     match facts.statuses.first() {
         None => skipped("no --status"),
-        Some(StatusFacts { file, status: Err(error) }) => {
-            wrong(format!("{file}: {error}"), "no agent writes its status there").mend(show)
+        Some(StatusFacts { source, status: Err(error) }) => {
+            wrong(format!("{source}: {error}"), "no agent writes its status there").mend(show)
         }
-        Some(StatusFacts { file, status: Ok(Status::Agent(agent)) }) => {
+        Some(StatusFacts { source, status: Ok(Status::Agent(agent)) }) => {
+            let ahead = agent.written_ms.saturating_sub(facts.now_ms);
+            if ahead > current_ms(agent) {
+                let found = format!("{source}: dated {ahead} ms in the future");
+                return wrong(found, "a clock was set back, or it is another host's status").mend("timedatectl");
+            }
             let age = facts.now_ms.saturating_sub(agent.written_ms);
             if is_current(facts, agent) {
                 return fine(format!("{}, {age} ms old", agent.machine));
             }
-            wrong(format!("{file}: {age} ms old"), "the agent has ended or does not progress").mend(show)
+            wrong(format!("{source}: {age} ms old"), "the agent has ended or does not progress").mend(show)
         }
-        Some(StatusFacts { file, .. }) => {
-            wrong(format!("{file}: not of an agent"), "the first --status is this host's")
+        Some(StatusFacts { source, .. }) => {
+            wrong(format!("{source}: not of an agent"), "the first --status is this host's")
         }
     }
 }
@@ -279,9 +301,15 @@ fn agent_peers(facts: &Facts) -> Verdict {
         if agent.peers_alive >= agent.peers {
             return fine(found);
         }
+        let top = match &facts.policy {
+            Some(policy) => format!("weir top --once --policy {}", quoted(&policy.file)),
+            None => {
+                let sources: Vec<String> = facts.statuses.iter().map(|status| quoted(&status.source)).collect();
+                format!("weir top --once {}", sources.join(" "))
+            }
+        };
         let why = "without reports a machine counts as it last reported, and without any the static policy applies";
-        if agent.peers_alive == 0 { wrong(found, why) } else { doubtful(found, why) }
-            .mend("weir top --once --policy /etc/weir/policy.yaml")
+        if agent.peers_alive == 0 { wrong(found, why) } else { doubtful(found, why) }.mend(top)
     })
 }
 

@@ -1,8 +1,8 @@
 //! `weir doctor`: what prevents a policy from being enforced on this host.
 
 use crate::error::{CommandError, Exit};
-use crate::input;
 use crate::output::{Style, Table, Ui};
+use crate::{input, watched};
 use std::path::PathBuf;
 use weir_doctor::{Finding, Request, State, gather, judge};
 use weir_report::json;
@@ -13,7 +13,7 @@ use weir_report::json;
 Examples:
   weir doctor
   weir doctor policy.yaml --interface eth0 --status /run/weir/agent.json
-  weir doctor policy.yaml --status /run/weir/agent.json --status m2.json --json
+  weir doctor policy.yaml --status /run/weir/agent.json --status http://10.0.0.2:30566 --json
 
 Checks the kernel, the clocks, the interface and the agent's status, and changes nothing. Each
 finding that is wrong or doubtful has its consequence and, where there is one, a command that
@@ -27,8 +27,8 @@ pub(crate) struct Args {
     /// The network interface of the policy
     #[arg(long, value_name = "NAME")]
     interface: Option<String>,
-    /// A status file, this host's first; may be given again
-    #[arg(long, value_name = "FILE")]
+    /// A status URL or file, this host's first; may be given again
+    #[arg(long, value_name = "URL")]
     status: Vec<String>,
     /// Print the findings as JSON
     #[arg(long)]
@@ -44,10 +44,11 @@ pub(crate) fn run(args: &Args, ui: &mut Ui) -> Result<Exit, CommandError> {
         }
         None => None,
     };
+    let statuses = args.status.iter().map(|text| watched::source(text)).collect::<Result<Vec<_>, _>>()?;
     let facts = gather(&Request {
         policy: policy.as_ref().map(|(file, policy)| (file.as_str(), policy)),
         interface: args.interface.as_deref(),
-        statuses: &args.status,
+        statuses: &statuses,
     });
     let findings = judge(&facts);
     if args.json {

@@ -23,11 +23,12 @@ fn status() -> AgentStatus {
 }
 
 fn of(agent: AgentStatus) -> StatusFacts {
-    StatusFacts { file: "agent.json".into(), status: Ok(Status::Agent(agent)) }
+    StatusFacts { source: "agent.json".into(), status: Ok(Status::Agent(agent)) }
 }
 
 fn healthy() -> Facts {
-    let interface = InterfaceFacts { ethernet: true, segments: Ok(65_535), qdisc: Ok(Found::Leftover) };
+    let interface =
+        InterfaceFacts { ethernet: true, loopback: false, segments: Ok(65_535), qdisc: Ok(Found::Leftover) };
     Facts {
         missing: Vec::new(),
         clock_source: Ok("tsc".into()),
@@ -72,6 +73,7 @@ fn failing() -> Vec<(&'static str, State, Facts)> {
         ("clock.synchronised", Doubtful, Facts { clock_synchronised: Ok(false), ..healthy() }),
         ("interface.there", Wrong, Facts { interface: Some(("eth9".into(), Err("no device".into()))), ..healthy() }),
         ("interface.there", Wrong, with_interface(|interface| interface.ethernet = false)),
+        ("interface.there", Wrong, with_interface(|interface| interface.loopback = true)),
         ("interface.segments", Doubtful, with_interface(|interface| interface.segments = Ok(1))),
         ("interface.qdisc", Wrong, with_interface(|interface| interface.qdisc = Ok(foreign()))),
         ("interface.qdisc", Wrong, with_interface(|interface| interface.qdisc = Ok(Found::Default("mq".into())))),
@@ -98,6 +100,11 @@ fn failing() -> Vec<(&'static str, State, Facts)> {
         }),
         ("agent.status", Wrong, {
             let mut facts = with_agent(|agent| agent.written_ms -= 60_000);
+            facts.interface = None;
+            facts
+        }),
+        ("agent.status", Wrong, {
+            let mut facts = with_agent(|agent| agent.written_ms = NOW_MS + 60_000);
             facts.interface = None;
             facts
         }),
@@ -141,6 +148,19 @@ fn mends_name_the_interface() {
     let qdisc = findings.iter().find(|finding| finding.id == "interface.qdisc").expect("there");
     assert_eq!(qdisc.mend.as_deref(), Some("tc qdisc del dev eth0 root"));
     assert_eq!(qdisc.found, "pfifo 8001:, of another program");
+}
+
+#[test]
+fn mends_name_the_policy_and_the_statuses() {
+    let mend = |facts: &Facts| {
+        let peers = judge(facts).into_iter().find(|finding| finding.id == "agent.peers").expect("there");
+        peers.mend.expect("a command")
+    };
+    let mut facts = with_agent(|agent| agent.peers_alive = 0);
+    facts.policy.as_mut().expect("there").file = "/srv/my policy's.yaml".into();
+    assert_eq!(mend(&facts), r"weir top --once --policy '/srv/my policy'\''s.yaml'");
+    facts.policy = None;
+    assert_eq!(mend(&facts), "weir top --once agent.json agent.json");
 }
 
 #[test]
