@@ -88,7 +88,9 @@ fn items(args: &Args) -> Result<Vec<Item>, CommandError> {
         policy: read.as_ref().map(|policy| (name.as_str(), policy)),
         interface: args.interface.first().map(String::as_str),
         statuses: &statuses,
-    });
+        ..weir_doctor::Request::default()
+    })
+    .map_err(|error| CommandError::failed(format!("cannot examine this host: {error}")))?;
     let mut items = vec![
         item("weir/version", "weir --version", env!("CARGO_PKG_VERSION").to_owned()),
         item("weir/doctor.json", "weir doctor", findings(&facts)),
