@@ -29,7 +29,19 @@ const GROUPS: &[(&str, &[&str])] = &[
     ("Experiments", &["import", "sim", "report", "lab", "reproduce"]),
     (
         "Running",
-        &["agent", "exec", "fabric", "switch", "forwarder", "key", "certificate", "doctor", "top", "dashboard"],
+        &[
+            "agent",
+            "exec",
+            "fabric",
+            "switch",
+            "forwarder",
+            "key",
+            "certificate",
+            "doctor",
+            "capture",
+            "top",
+            "dashboard",
+        ],
     ),
     ("Setup", &["completions"]),
 ];

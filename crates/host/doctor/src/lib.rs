@@ -10,6 +10,8 @@ mod facts;
 mod gather;
 mod judge;
 
-pub use facts::{Facts, InterfaceFacts, PolicyFacts, StatusFacts};
+pub use facts::{
+    Facts, FileProblem, InterfaceFacts, PeerFacts, PolicyFacts, Reply, StatusFacts, SwitchFacts, UnitFacts,
+};
 pub use gather::{Request, gather};
-pub use judge::{CHECKS, Check, Finding, State, judge};
+pub use judge::{CHECKS, Check, Finding, State, judge, quoted};

@@ -36,6 +36,12 @@ const ARPHRD_LOOPBACK: libc::c_ushort = 772;
 const ETHTOOL_STSO: u32 = 0x1f;
 const ETHTOOL_SGSO: u32 = 0x24;
 const ETHTOOL_SGRO: u32 = 0x2c;
+/// ethtool.h: get them, and the flags of which one is merging by the device.
+const ETHTOOL_GTSO: u32 = 0x1e;
+const ETHTOOL_GGSO: u32 = 0x23;
+const ETHTOOL_GFLAGS: u32 = 0x25;
+const ETHTOOL_GGRO: u32 = 0x2b;
+const ETH_FLAG_LRO: u32 = 1 << 15;
 
 /// Why an interface cannot be used.
 #[derive(Debug, thiserror::Error)]
@@ -64,7 +70,21 @@ pub struct Interface {
     index: u32,
     mtu: u32,
     ethernet: bool,
+    loopback: bool,
     hardware: [u8; 6],
+}
+
+/// The offloads of an interface that cut and merge buffers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Offloads {
+    /// TCP segmentation by the device.
+    pub tso: bool,
+    /// Generic segmentation by the kernel, behind the qdisc.
+    pub gso: bool,
+    /// Generic merging on receive by the kernel.
+    pub gro: bool,
+    /// Merging on receive by the device.
+    pub lro: bool,
 }
 
 #[repr(C)]
@@ -83,14 +103,16 @@ impl Interface {
         if index == 0 {
             return Err(fail("look up", io::Error::last_os_error()));
         }
-        let mut interface = Self { name: name.into(), index, mtu: 0, ethernet: false, hardware: [0; 6] };
+        let mut interface =
+            Self { name: name.into(), index, mtu: 0, ethernet: false, loopback: false, hardware: [0; 6] };
         let request = interface.ioctl(libc::SIOCGIFMTU, |_| {}).map_err(|e| fail("read the MTU", e))?;
         // SAFETY: SIOCGIFMTU fills this member of the union.
         interface.mtu = unsafe { request.ifr_ifru.ifru_mtu }.unsigned_abs();
         let request = interface.ioctl(libc::SIOCGIFHWADDR, |_| {}).map_err(|e| fail("read the hardware kind", e))?;
         // SAFETY: SIOCGIFHWADDR fills this member of the union.
         let address = unsafe { request.ifr_ifru.ifru_hwaddr };
-        interface.ethernet = address.sa_family == ARPHRD_ETHER || address.sa_family == ARPHRD_LOOPBACK;
+        interface.loopback = address.sa_family == ARPHRD_LOOPBACK;
+        interface.ethernet = address.sa_family == ARPHRD_ETHER || interface.loopback;
         interface.hardware = std::array::from_fn(|i| address.sa_data[i] as u8);
         Ok(interface)
     }
@@ -110,6 +132,10 @@ impl Interface {
     /// Whether frames start with an Ethernet header, which the BPF programs read.
     pub fn is_ethernet(&self) -> bool {
         self.ethernet
+    }
+    /// Whether frames return to this host; they have Ethernet headers, and no other machine receives them.
+    pub fn is_loopback(&self) -> bool {
+        self.loopback
     }
     /// The largest frame on the wire.
     pub fn frame_max(&self) -> Bytes {
@@ -177,10 +203,24 @@ impl Interface {
         self.set_gso_segments(if on { GSO_MAX_SEGS } else { 1 })
     }
 
+    /// The offloads that are on.
+    ///
+    /// # Errors
+    /// The interface is gone, or its driver has no offloads.
+    pub fn offloads(&self) -> Result<Offloads, InterfaceError> {
+        let is_on = |command| self.ethtool(command, 0).map(|value| value != 0);
+        Ok(Offloads {
+            tso: is_on(ETHTOOL_GTSO)?,
+            gso: is_on(ETHTOOL_GGSO)?,
+            gro: is_on(ETHTOOL_GGRO)?,
+            lro: self.ethtool(ETHTOOL_GFLAGS, 0)? & ETH_FLAG_LRO != 0,
+        })
+    }
+
     /// Turns merging on receive (GRO) on or off by itself: behind the last link it changes nothing that a
     /// link carries, and saves the receiving host work.
     pub fn set_receive_merging(&self, on: bool) -> Result<(), InterfaceError> {
-        self.ethtool(ETHTOOL_SGRO, u32::from(on))
+        self.ethtool(ETHTOOL_SGRO, u32::from(on)).map(drop)
     }
 
     fn netlink<T>(
@@ -196,11 +236,12 @@ impl Interface {
         InterfaceError { name: self.name.clone(), what, error: io::Error::from_raw_os_error(errno) }
     }
 
-    fn ethtool(&self, command: u32, data: u32) -> Result<(), InterfaceError> {
+    /// The value after a command, which a command that reads fills.
+    fn ethtool(&self, command: u32, data: u32) -> Result<u32, InterfaceError> {
         let mut value = EthtoolValue { command, data };
         self.ioctl(libc::SIOCETHTOOL, |request| request.ifr_ifru.ifru_data = (&raw mut value).cast())
             .map_err(|error| InterfaceError { name: self.name.clone(), what: "ethtool", error })?;
-        Ok(())
+        Ok(value.data)
     }
 
     fn ioctl(&self, command: libc::Ioctl, fill: impl FnOnce(&mut libc::ifreq)) -> io::Result<libc::ifreq> {

@@ -229,6 +229,20 @@ mod tests {
     }
 
     #[test]
+    fn certificate_of_another_ca_is_refused() {
+        let directory = tempfile::tempdir().expect("a directory");
+        let ca = |name: &str| Ca::open(&directory.path().join(name)).expect("made").0;
+        let (own, other) = (ca("own"), ca("other"));
+        own.issue(&machine("m1"), 30).expect("made");
+        let files = own.files(&machine("m1"));
+        let now = Identity::read(&files).expect("sound").expires() - 86_400;
+        Identity::read(&files).expect("sound").check_ca(now, &files).expect("of this CA");
+        let files = IdentityFiles { ca: other.certificate(), ..files };
+        let error = Identity::read(&files).expect("sound").check_ca(now, &files).expect_err("of another").to_string();
+        assert!(error.contains("machine-m1.pem is not of the CA in ") && error.contains("other/ca.pem"), "{error}");
+    }
+
+    #[test]
     fn nothing_is_overwritten() {
         let directory = tempfile::tempdir().expect("a directory");
         let (ca, _) = Ca::open(directory.path()).expect("made");

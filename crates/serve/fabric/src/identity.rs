@@ -17,11 +17,12 @@
 
 use crate::state::secret::{self, SecretError};
 use rustls::pki_types::pem::PemObject;
-use rustls::pki_types::{CertificateDer, PrivateKeyDer};
+use rustls::pki_types::{CertificateDer, PrivateKeyDer, UnixTime};
 use rustls::server::WebPkiClientVerifier;
 use rustls::{RootCertStore, ServerConfig};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::Duration;
 use x509_parser::certificate::X509Certificate;
 use x509_parser::extensions::GeneralName;
 use x509_parser::prelude::FromDer;
@@ -246,6 +247,26 @@ impl Identity {
             return Err(IdentityError::Ended { path: path(), end: date(self.expires) });
         }
         Ok(())
+    }
+
+    /// Refuses a machine's certificate that no certificate of its CA file has signed, at `now` in seconds since 1970.
+    pub fn check_ca(&self, now: i64, files: &IdentityFiles) -> Result<(), IdentityError> {
+        let content = |path: &Path, reason: String| IdentityError::Content { path: path.display().to_string(), reason };
+        let read = |pem: &str, path: &Path| certificates(pem).map_err(|reason| content(path, reason));
+        let chain = read(&self.pem.certificate, &files.certificate)?;
+        let mut roots = RootCertStore::empty();
+        for certificate in read(&self.pem.ca, &files.ca)? {
+            roots.add(certificate).map_err(|error| content(&files.ca, format!("cannot be a CA: {error}")))?;
+        }
+        let provider = Arc::new(rustls::crypto::ring::default_provider());
+        let verifier = WebPkiClientVerifier::builder_with_provider(Arc::new(roots), provider).build();
+        let verifier = verifier.map_err(|error| content(&files.ca, format!("cannot be a CA: {error}")))?;
+        let (leaf, between) = chain.split_first().expect("there is one");
+        let now = UnixTime::since_unix_epoch(Duration::from_secs(u64::try_from(now).unwrap_or(0)));
+        verifier.verify_client_cert(leaf, between, now).map(drop).map_err(|error| {
+            let reason = format!("is not of the CA in {}: {error}", files.ca.display());
+            content(&files.certificate, reason)
+        })
     }
 
     /// The configuration of a server that accepts clients of the same CA only.

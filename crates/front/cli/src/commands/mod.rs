@@ -4,6 +4,8 @@
 mod agent;
 mod allocate;
 #[cfg(feature = "host")]
+mod capture;
+#[cfg(feature = "host")]
 mod certificate;
 mod check;
 mod completions;
@@ -99,6 +101,8 @@ pub(crate) enum HostCommand {
     Certificate(certificate::Args),
     /// Check this host: what prevents the policy from being enforced
     Doctor(doctor::Args),
+    /// Collect this host's state for a bug report, without secrets
+    Capture(capture::Args),
     /// Show machines and services as they are now
     Top(top::Args),
     /// Serve a page that shows racks, machines and services over time
@@ -149,6 +153,7 @@ fn run_on_host(command: &HostCommand, ui: &mut Ui) -> Result<Exit, CommandError>
         HostCommand::Fabric(args) => fabric::run(args, ui),
         HostCommand::Certificate(args) => certificate::run(args, ui),
         HostCommand::Doctor(args) => doctor::run(args, ui),
+        HostCommand::Capture(args) => capture::run(args, ui),
         HostCommand::Top(args) => top::run(args, ui),
         HostCommand::Dashboard(args) => dashboard::run(args, ui),
     }

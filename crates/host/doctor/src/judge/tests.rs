@@ -1,11 +1,12 @@
 //! Each check with facts that fail it, beside facts of a healthy host.
 
 use super::*;
-use crate::facts::PolicyFacts;
+use crate::facts::{FileProblem, InterfaceFacts, PeerFacts, PolicyFacts, Reply, StatusFacts, SwitchFacts, UnitFacts};
+use weir_linux::interface::Offloads;
 use weir_linux::requirements::Missing;
-use weir_linux::tc::Qdisc;
+use weir_linux::tc::{Found, Qdisc};
 use weir_policy::Policy;
-use weir_status::{FabricLink, FabricSession};
+use weir_status::{AgentStatus, FabricLink, FabricSession, SessionState, Status};
 
 const NOW_MS: u64 = 1_800_000_000_000;
 const DAY: i64 = 86_400;
@@ -23,17 +24,43 @@ fn status() -> AgentStatus {
 }
 
 fn of(agent: AgentStatus) -> StatusFacts {
-    StatusFacts { file: "agent.json".into(), status: Ok(Status::Agent(agent)) }
+    StatusFacts { source: "agent.json".into(), status: Ok(Status::Agent(agent)) }
 }
 
 fn healthy() -> Facts {
-    let interface = InterfaceFacts { ethernet: true, segments: Ok(65_535), qdisc: Ok(Found::Leftover) };
+    let interface = InterfaceFacts {
+        ethernet: true,
+        loopback: false,
+        segments: Ok(65_535),
+        qdisc: Ok(Found::Leftover),
+        offloads: Ok(Offloads { tso: true, gso: true, gro: true, lro: false }),
+        agent: Ok(Some(712)),
+        detached: Ok(Vec::new()),
+    };
+    let peer = |machine: &str, last: u8| PeerFacts {
+        machine: machine.into(),
+        address: [10, 0, 0, last].into(),
+        route: Ok(()),
+        reply: Reply::Refused,
+    };
+    let unit = UnitFacts {
+        name: "weir-agent".into(),
+        active: "active".into(),
+        enabled: "enabled".into(),
+        ..UnitFacts::default()
+    };
     Facts {
         missing: Vec::new(),
         clock_source: Ok("tsc".into()),
         clock_synchronised: Ok(true),
         interface: Some(("eth0".into(), Ok(interface))),
-        policy: Some(PolicyFacts { file: "policy.yaml".into(), fingerprint: status().policy }),
+        policy: Some(PolicyFacts { file: "policy.yaml".into(), fingerprint: status().policy, segments: None }),
+        gone: Ok(Vec::new()),
+        peers: Ok(vec![peer("m2", 2), peer("m3", 3)]),
+        key: Some(("/etc/weir/key".into(), Ok(()))),
+        certificate: Some(("m1.pem".into(), Ok(NOW_MS as i64 / 1_000 + 90 * DAY))),
+        switch: Some(SwitchFacts { steps: Ok(Vec::new()), apply: "weir switch apply".into() }),
+        units: Ok(vec![unit]),
         statuses: vec![of(status()), of(status())],
         now_ms: NOW_MS,
     }
@@ -53,6 +80,26 @@ fn with_interface(change: impl FnOnce(&mut InterfaceFacts)) -> Facts {
     facts
 }
 
+fn with_unit(change: impl FnOnce(&mut UnitFacts)) -> Facts {
+    let mut facts = healthy();
+    change(&mut facts.units.as_mut().expect("there")[0]);
+    facts
+}
+
+fn with_peer(change: impl FnOnce(&mut PeerFacts)) -> Facts {
+    let mut facts = healthy();
+    change(&mut facts.peers.as_mut().expect("there")[1]);
+    facts
+}
+
+fn with_offloads(change: impl FnOnce(&mut Offloads)) -> Facts {
+    with_interface(|interface| change(interface.offloads.as_mut().expect("there")))
+}
+
+fn with_certificate(read: Result<i64, FileProblem>) -> Facts {
+    Facts { certificate: Some(("m1.pem".into(), read)), ..healthy() }
+}
+
 fn with_session(change: impl FnOnce(&mut FabricSession)) -> Facts {
     with_agent(|agent| change(agent.fabric.as_mut().and_then(|link| link.session.as_mut()).expect("configured")))
 }
@@ -61,21 +108,51 @@ fn foreign() -> Found {
     Found::Foreign(Qdisc { kind: "pfifo".into(), handle: 0x8001_0000, parent: u32::MAX })
 }
 
-/// Facts, the only check that they fail, and its state.
-fn failing() -> Vec<(&'static str, State, Facts)> {
+/// Checks with their failing state, and facts that fail them alone.
+type Failing = Vec<(&'static str, State, Facts)>;
+
+fn failing() -> Failing {
+    [failing_host(), failing_agent(), failing_network()].concat()
+}
+
+fn failing_host() -> Failing {
     use State::{Doubtful, Wrong};
     let btf = Missing { what: "kernel BTF", found: "not there".into(), remedy: "another kernel" };
-    let other = || "0000000000000000".to_owned();
     vec![
         ("kernel.requirements", Wrong, Facts { missing: vec![btf], ..healthy() }),
         ("clock.source", Doubtful, Facts { clock_source: Ok("hpet".into()), ..healthy() }),
         ("clock.synchronised", Doubtful, Facts { clock_synchronised: Ok(false), ..healthy() }),
         ("interface.there", Wrong, Facts { interface: Some(("eth9".into(), Err("no device".into()))), ..healthy() }),
         ("interface.there", Wrong, with_interface(|interface| interface.ethernet = false)),
+        ("interface.there", Wrong, with_interface(|interface| interface.loopback = true)),
         ("interface.segments", Doubtful, with_interface(|interface| interface.segments = Ok(1))),
+        ("service.units", Wrong, with_unit(|unit| (unit.active, unit.result) = ("failed".into(), "exit-code".into()))),
+        ("service.units", Wrong, with_unit(|unit| unit.active = "inactive".into())),
+        ("service.units", Doubtful, with_unit(|unit| unit.enabled = "disabled".into())),
+        ("service.units", Doubtful, with_unit(|unit| unit.needs_reload = true)),
+        ("service.program", Wrong, with_unit(|unit| unit.program_missing = Some("/usr/bin/weir".into()))),
+        ("service.program", Doubtful, with_unit(|unit| unit.outdated = true)),
+        ("host.leftovers", Doubtful, Facts { gone: Ok(vec![7, 9]), ..healthy() }),
+        ("interface.segments", Wrong, {
+            let mut facts = healthy();
+            facts.policy.as_mut().expect("there").segments = Some(4);
+            facts
+        }),
+        ("interface.offloads", Doubtful, with_offloads(|offloads| offloads.lro = true)),
+        ("interface.offloads", Doubtful, with_offloads(|offloads| offloads.gro = false)),
+        ("interface.offloads", Doubtful, with_offloads(|offloads| (offloads.gso, offloads.tso) = (false, false))),
+        ("interface.programs", Wrong, with_interface(|interface| interface.detached = Ok(vec!["weir_egress".into()]))),
+        ("interface.agent", Doubtful, with_interface(|interface| interface.agent = Ok(None))),
         ("interface.qdisc", Wrong, with_interface(|interface| interface.qdisc = Ok(foreign()))),
         ("interface.qdisc", Wrong, with_interface(|interface| interface.qdisc = Ok(Found::Default("mq".into())))),
         ("interface.qdisc", Doubtful, with_agent(|agent| agent.interface = "eth1".into())),
+    ]
+}
+
+fn failing_agent() -> Failing {
+    use State::{Doubtful, Wrong};
+    let other = || "0000000000000000".to_owned();
+    vec![
         ("agent.enforces", Wrong, with_agent(|agent| agent.not_enforced = Some("the qdisc was removed".into()))),
         ("agent.enforces", Wrong, with_agent(|agent| agent.interface_absent = true)),
         ("agent.policy", Wrong, with_agent(|agent| agent.policy_refused = Some("another address".into()))),
@@ -84,6 +161,7 @@ fn failing() -> Vec<(&'static str, State, Facts)> {
         ("agent.keys", Doubtful, with_agent(|agent| agent.counters.datagrams_forged = 3)),
         ("agent.versions", Doubtful, with_agent(|agent| agent.counters.datagrams_other_version = 1)),
         ("agent.filters", Doubtful, with_agent(|agent| agent.filters_unmatched = vec!["a: no group".into()])),
+        ("agent.levels", Doubtful, with_agent(|agent| agent.level_obstacles = vec!["gso_max_segs is 64".into()])),
         ("agent.fabric", Wrong, with_session(|session| session.state = SessionState::Waiting)),
         ("agent.fabric", Wrong, with_session(|session| session.certificate_ends = Some(1))),
         ("agent.fabric", Doubtful, with_session(|session| *session.certificate_ends.as_mut().expect("90") -= 80 * DAY)),
@@ -93,7 +171,7 @@ fn failing() -> Vec<(&'static str, State, Facts)> {
             facts
         }),
         ("agent.policy", Wrong, {
-            let policy = Some(PolicyFacts { file: "policy.yaml".into(), fingerprint: other() });
+            let policy = Some(PolicyFacts { file: "policy.yaml".into(), fingerprint: other(), segments: None });
             Facts { policy, ..healthy() }
         }),
         ("agent.status", Wrong, {
@@ -102,9 +180,33 @@ fn failing() -> Vec<(&'static str, State, Facts)> {
             facts
         }),
         ("agent.status", Wrong, {
+            let mut facts = with_agent(|agent| agent.written_ms = NOW_MS + 60_000);
+            facts.interface = None;
+            facts
+        }),
+        ("agent.status", Wrong, {
             let mut facts = healthy();
             (facts.interface, facts.statuses[0].status) = (None, Err("No such file".into()));
             facts
+        }),
+    ]
+}
+
+fn failing_network() -> Failing {
+    use State::{Doubtful, Wrong};
+    vec![
+        ("peers.route", Wrong, with_peer(|peer| peer.route = Err("Network is unreachable".into()))),
+        ("peers.reply", Doubtful, with_peer(|peer| peer.reply = Reply::None("nothing within 1 s".into()))),
+        ("key.file", Wrong, {
+            let open = FileProblem::Mode("/etc/weir/key".into(), "/etc/weir/key can be read by others".into());
+            Facts { key: Some(("/etc/weir/key".into(), Err(open))), ..healthy() }
+        }),
+        ("fabric.certificate", Wrong, with_certificate(Err(FileProblem::Other("m1.pem is not of the CA".into())))),
+        ("fabric.certificate", Wrong, with_certificate(Err(FileProblem::Owner("m1.key".into(), 0, "of 7".into())))),
+        ("fabric.certificate", Doubtful, with_certificate(Ok(NOW_MS as i64 / 1_000 + 29 * DAY))),
+        ("switch.ports", Wrong, {
+            let (steps, apply) = (Ok(vec!["swp1: rate".into(), "swp2: rate".into()]), "weir switch apply p".into());
+            Facts { switch: Some(SwitchFacts { steps, apply }), ..healthy() }
         }),
     ]
 }
@@ -144,6 +246,19 @@ fn mends_name_the_interface() {
 }
 
 #[test]
+fn mends_name_the_policy_and_the_statuses() {
+    let mend = |facts: &Facts| {
+        let peers = judge(facts).into_iter().find(|finding| finding.id == "agent.peers").expect("there");
+        peers.mend.expect("a command")
+    };
+    let mut facts = with_agent(|agent| agent.peers_alive = 0);
+    facts.policy.as_mut().expect("there").file = "/srv/my policy's.yaml".into();
+    assert_eq!(mend(&facts), r"weir top --once --policy '/srv/my policy'\''s.yaml'");
+    facts.policy = None;
+    assert_eq!(mend(&facts), "weir top --once agent.json agent.json");
+}
+
+#[test]
 fn checks_without_facts_are_skipped() {
     let root = Missing { what: "CAP_BPF", found: "not there".into(), remedy: "run as root" };
     let none = || Err("no such file".to_owned());
@@ -152,7 +267,13 @@ fn checks_without_facts_are_skipped() {
         clock_source: none(),
         clock_synchronised: Err("not permitted".into()),
         interface: None,
+        gone: Err("not permitted".into()),
         policy: None,
+        peers: Err("no policy".into()),
+        key: None,
+        certificate: None,
+        switch: None,
+        units: Err("not booted with systemd".into()),
         statuses: Vec::new(),
         now_ms: NOW_MS,
     };
@@ -160,10 +281,16 @@ fn checks_without_facts_are_skipped() {
 }
 
 #[test]
-fn guide_lists_all_checks() {
-    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../../docs/how-to/doctor.md");
-    let page = std::fs::read_to_string(path).expect("docs/how-to/doctor.md");
-    let listed: Vec<&str> = page.lines().filter(|line| line.starts_with("| `")).collect();
-    let expected: Vec<String> = CHECKS.iter().map(|check| format!("| `{}` | {} |", check.id, check.what)).collect();
-    assert_eq!(listed, expected);
+fn reference_lists_all_checks() {
+    const START: &str = "| Check | Condition | Needs |\n|---|---|---|\n";
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../../docs/reference/checks.md");
+    let page = std::fs::read_to_string(path).expect("docs/reference/checks.md");
+    let row = |check: &Check| format!("| `{}` | {} | {} |\n", check.id, check.what, check.needs);
+    let expected: String = CHECKS.iter().map(row).collect();
+    let (head, table) = page.split_once(START).expect("the table");
+    if std::env::var_os("WEIR_UPDATE_CHECKS").is_some() {
+        std::fs::write(path, format!("{head}{START}{expected}")).expect("written");
+        return;
+    }
+    assert_eq!(table, expected, "run `WEIR_UPDATE_CHECKS=1 cargo test -p weir-doctor`");
 }

@@ -77,7 +77,7 @@ pub(super) fn run(args: &Bind, ui: &mut Ui) -> Result<Exit, CommandError> {
     let (policy, needed, mut selected) = select(args, ui)?;
     // With rates and buffers, which some drivers cannot set.
     let stated = selected.ports.clone();
-    let mut driver = driver::of(&args.mapping, &mut selected, ui)?;
+    let mut driver = driver::noted(ui, |notes| driver::of(&args.mapping, &mut selected, notes))?;
     let needs = port_needs(args, &mut driver, (&policy, &needed), (&selected, &stated), ui)?;
     // Before the ports are read, so that no change is missed.
     let events = driver.events().map_err(|error| CommandError::failed(format!("{}: {error}", selected.switch)))?;
@@ -107,7 +107,7 @@ fn select(args: &Bind, ui: &mut Ui) -> Result<(Policy, select::Needed, select::S
     let (policy, notes) = crate::input::policy(&args.policy)??;
     crate::input::print_notes(&notes, ui)?;
     let needed = select::Needed::of(&policy, &args.mapping.without_agent)?;
-    let selected = needed.select(&args.mapping, ui)?;
+    let selected = driver::noted(ui, |notes| needed.select(&args.mapping, notes))?;
     if policy.tenants().is_empty() {
         return Err(
             CommandError::refused("the policy has no tenants").hint("`weir switch apply` sets all that it needs")
@@ -347,7 +347,7 @@ impl Binding<'_> {
     fn read_policy(&mut self, ui: &mut Ui) -> Result<ReadPolicy, CommandError> {
         let (policy, needed, mut selected) = select(self.args, ui)?;
         let (stated, driver) = (selected.ports.clone(), &mut self.ports.driver);
-        driver::fit(driver, &self.args.mapping, &mut selected, ui)?;
+        driver::noted(ui, |notes| driver::fit(driver, &self.args.mapping, &mut selected, notes))?;
         let needs = port_needs(self.args, driver, (&policy, &needed), (&selected, &stated), ui)?;
         let subscription = subscription(self.args, &selected.switch);
         subscription.check().map_err(not_subscribed)?;

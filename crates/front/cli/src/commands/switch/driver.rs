@@ -43,10 +43,10 @@ pub(super) struct Chosen {
     /// With --driver sonic: its redis server, the path of a socket or HOST:PORT [default:
     /// /var/run/redis/redis.sock]
     #[arg(long, value_name = "ADDRESS")]
-    redis: Option<String>,
+    pub(super) redis: Option<String>,
     /// With --driver sonic: a file with the server's password
     #[arg(long, value_name = "FILE")]
-    redis_password_file: Option<PathBuf>,
+    pub(super) redis_password_file: Option<PathBuf>,
 }
 
 impl Chosen {
@@ -86,9 +86,13 @@ impl Chosen {
 }
 
 /// The driver of the selected ports. What the ports have by themselves is left out of their configurations.
-pub(super) fn of(mapping: &Mapping, selected: &mut Selected, ui: &mut Ui) -> Result<AnySwitch, CommandError> {
+pub(super) fn of(
+    mapping: &Mapping,
+    selected: &mut Selected,
+    notes: &mut Vec<String>,
+) -> Result<AnySwitch, CommandError> {
     let mut driver = mapping.chosen.open(&selected.switch)?;
-    fit(&mut driver, mapping, selected, ui)?;
+    fit(&mut driver, mapping, selected, notes)?;
     Ok(driver)
 }
 
@@ -97,16 +101,16 @@ pub(super) fn fit(
     driver: &mut AnySwitch,
     mapping: &Mapping,
     selected: &mut Selected,
-    ui: &mut Ui,
+    notes: &mut Vec<String>,
 ) -> Result<(), CommandError> {
     trust(mapping, &mut selected.ports);
     let capabilities = driver.capabilities();
     if capabilities.rate == RateSetting::Fixed {
-        check_rates(driver, selected, ui)?;
+        check_rates(driver, selected, notes)?;
     }
     let states_buffer = |port: &Port| port.config.queues().any(|queue| queue.buffer.is_some());
     if capabilities.buffers == Setting::Fixed && selected.ports.iter().any(states_buffer) {
-        note("the policy's buffers are not configured: this switch's ports have their own", ui)?;
+        notes.push("the policy's buffers are not configured: this switch's ports have their own".to_owned());
     }
     for port in &mut selected.ports {
         port.config = capabilities.without_fixed(&port.config);
@@ -124,7 +128,7 @@ pub(super) fn trust(mapping: &Mapping, ports: &mut [Port]) {
 }
 
 /// Compares the policy's rates with those of ports that cannot be limited.
-fn check_rates(driver: &mut AnySwitch, selected: &Selected, ui: &mut Ui) -> Result<(), CommandError> {
+fn check_rates(driver: &mut AnySwitch, selected: &Selected, notes: &mut Vec<String>) -> Result<(), CommandError> {
     let mut faster = Vec::new();
     for port in &selected.ports {
         let (Some(interface), Some(needed)) = (&port.interface, port.config.rate()) else { continue };
@@ -143,11 +147,24 @@ fn check_rates(driver: &mut AnySwitch, selected: &Selected, ui: &mut Ui) -> Resu
             _ => {}
         }
     }
-    if faster.is_empty() {
-        return Ok(());
+    if !faster.is_empty() {
+        let ports = text::list(&faster, 8);
+        notes.push(format!("ports faster than the policy has them, which cannot be limited: {ports}"));
     }
-    let ports = text::list(&faster, 8);
-    note(&format!("ports faster than the policy has them, which cannot be limited: {ports}"), ui)
+    Ok(())
+}
+
+/// Prints the notes of some work, also if it fails.
+pub(super) fn noted<T>(
+    ui: &mut Ui,
+    work: impl FnOnce(&mut Vec<String>) -> Result<T, CommandError>,
+) -> Result<T, CommandError> {
+    let mut notes = Vec::new();
+    let result = work(&mut notes);
+    for text in notes {
+        note(&text, ui)?;
+    }
+    result
 }
 
 pub(super) fn note(text: &str, ui: &mut Ui) -> Result<(), CommandError> {

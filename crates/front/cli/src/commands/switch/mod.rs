@@ -18,7 +18,9 @@ use driver::{AnySwitch, Chosen, DriverKind};
 use select::Selected;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
+use weir_doctor::{SwitchFacts, quoted};
 use weir_linux::port::SwitchLock;
+use weir_policy::Policy;
 use weir_switch::{ApplyError, Driver, PortConfig, ReadQueues, Step, SwitchState};
 
 /// The options.
@@ -138,7 +140,7 @@ struct Remove {
 
 /// Which interfaces are which ports of which switch.
 #[derive(Debug, clap::Args)]
-struct Mapping {
+pub(super) struct Mapping {
     #[command(flatten)]
     chosen: Chosen,
     /// The switch's name in the policy's network; this host's name if left out
@@ -159,6 +161,51 @@ struct Mapping {
     /// Re-mark no packets: other devices keep senders from the DSCP values of levels
     #[arg(long, conflicts_with_all = ["outside", "without_agent"])]
     trust_dscp: bool,
+}
+
+impl Mapping {
+    /// Whether any interface is named as a port.
+    pub(super) fn names_ports(&self) -> bool {
+        self.bridge.is_some() || !self.port.is_empty() || !self.outside.is_empty()
+    }
+
+    /// The state of the named ports for `weir doctor`; `None` if no port is named.
+    pub(super) fn facts(&self, policy: &Policy, file: &str) -> Option<SwitchFacts> {
+        if !self.names_ports() {
+            return None;
+        }
+        let steps = differences(policy, self, &mut Vec::new());
+        let step = |step: &Step| format!("{}: {}", step.port, step.change);
+        Some(SwitchFacts {
+            steps: steps.map(|(_, steps)| steps.iter().map(step).collect()).map_err(|error| error.text()),
+            apply: self.apply_command(file),
+        })
+    }
+
+    /// `weir switch apply` with these options.
+    fn apply_command(&self, policy: &str) -> String {
+        let mut words = vec!["weir switch apply".to_owned(), quoted(policy)];
+        let mut option = |name: &str, value: &str| words.push(format!("--{name} {}", quoted(value)));
+        if self.chosen.driver == DriverKind::Sonic {
+            option("driver", "sonic");
+        }
+        let password = self.chosen.redis_password_file.as_ref().map(|path| path.display().to_string());
+        let single = [
+            ("redis", &self.chosen.redis),
+            ("redis-password-file", &password),
+            ("switch", &self.switch),
+            ("bridge", &self.bridge),
+        ];
+        for (name, value) in single {
+            value.iter().for_each(|value| option(name, value));
+        }
+        let several = [("port", &self.port), ("outside", &self.outside), ("without-agent", &self.without_agent)];
+        for (name, values) in several {
+            values.iter().for_each(|value| option(name, value));
+        }
+        words.extend(self.trust_dscp.then(|| "--trust-dscp".to_owned()));
+        words.join(" ")
+    }
 }
 
 pub(crate) fn run(args: &Args, ui: &mut Ui) -> Result<Exit, CommandError> {
@@ -186,8 +233,11 @@ fn show(args: &Show, ui: &mut Ui) -> Result<Exit, CommandError> {
         print::ports(&ports, args.json, ui)?;
         return Ok(Exit::Done);
     }
-    let mut selected = network.select(&args.mapping, ui)?;
-    let mut driver = driver::of(&args.mapping, &mut selected, ui)?;
+    let (selected, mut driver) = driver::noted(ui, |notes| {
+        let mut selected = network.select(&args.mapping, notes)?;
+        let driver = driver::of(&args.mapping, &mut selected, notes)?;
+        Ok((selected, driver))
+    })?;
     let states = read(&mut driver, &desired(&selected))?;
     let mut ports: Vec<_> = selected.ports.into_iter().map(|port| port.with_state(&states)).collect();
     if args.counters {
@@ -210,20 +260,33 @@ fn read_counters(driver: &mut AnySwitch, ports: &mut [select::Port]) -> Result<(
 }
 
 fn diff(args: &Ports, ui: &mut Ui) -> Result<Exit, CommandError> {
-    let mut selected = needed(&args.policy, &args.mapping, ui)?;
-    let mut driver = driver::of(&args.mapping, &mut selected, ui)?;
+    let (policy, notes) = input::policy(&args.policy)??;
+    input::print_notes(&notes, ui)?;
+    let (selected, steps) = driver::noted(ui, |notes| differences(&policy, &args.mapping, notes))?;
+    print::steps(&selected, &steps, args.json, ui)?;
+    Ok(Exit::Done)
+}
+
+/// The steps from what this switch's ports have to what the policy needs. Nothing changes.
+fn differences(
+    policy: &Policy,
+    mapping: &Mapping,
+    notes: &mut Vec<String>,
+) -> Result<(Selected, Vec<Step>), CommandError> {
+    let mut selected = select::Needed::of(policy, &mapping.without_agent)?.select(mapping, notes)?;
+    let mut driver = driver::of(mapping, &mut selected, notes)?;
     let desired = desired(&selected);
     weir_switch::apply::check(&driver, &desired).map_err(refusal)?;
     let states = read(&mut driver, &desired)?;
     let wanted = desired.into_iter().map(|(port, config)| (port, config.state().clone())).collect();
-    print::steps(&selected, &weir_switch::diff(&states, &wanted), args.json, ui)?;
-    Ok(Exit::Done)
+    let steps = weir_switch::diff(&states, &wanted);
+    Ok((selected, steps))
 }
 
 fn apply(args: &Ports, ui: &mut Ui) -> Result<Exit, CommandError> {
     let mut selected = needed(&args.policy, &args.mapping, ui)?;
     let _lock = locked()?;
-    let mut driver = driver::of(&args.mapping, &mut selected, ui)?;
+    let mut driver = driver::noted(ui, |notes| driver::of(&args.mapping, &mut selected, notes))?;
     let steps = weir_switch::apply(&mut driver, &desired(&selected)).map_err(refusal)?;
     print::steps(&selected, &steps, args.json, ui)?;
     Ok(Exit::Done)
@@ -257,7 +320,7 @@ fn locked() -> Result<SwitchLock, CommandError> {
 fn needed(policy: &Path, mapping: &Mapping, ui: &mut Ui) -> Result<Selected, CommandError> {
     let (policy, notes) = input::policy(policy)??;
     input::print_notes(&notes, ui)?;
-    select::Needed::of(&policy, &mapping.without_agent)?.select(mapping, ui)
+    driver::noted(ui, |notes| select::Needed::of(&policy, &mapping.without_agent)?.select(mapping, notes))
 }
 
 /// By interface.

@@ -2,7 +2,6 @@
 
 use super::Mapping;
 use crate::error::CommandError;
-use crate::output::{Style, Ui};
 use crate::text;
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -149,7 +148,7 @@ impl Needed {
 
     /// The ports that are interfaces of this host. Ports of the switch that are none are reported, and interfaces of
     /// the bridge that are no port are refused.
-    pub(super) fn select(&self, mapping: &Mapping, ui: &mut Ui) -> Result<Selected, CommandError> {
+    pub(super) fn select(&self, mapping: &Mapping, notes: &mut Vec<String>) -> Result<Selected, CommandError> {
         mapping.chosen.check(mapping.bridge.as_deref())?;
         let bridge = mapping.bridge.as_deref().map(bridge_ports).transpose()?;
         let selected = self.select_of(mapping, bridge.unwrap_or_default())?;
@@ -157,8 +156,7 @@ impl Needed {
             return Err(self.unassigned(stray, &selected.switch));
         }
         if mapping.bridge.is_some() && !selected.absent.is_empty() {
-            let (title, absent) = (ui.on_err(Style::Strong, "note:"), text::list(&selected.absent, 8));
-            ui.notice(&format!("{title} no port of the bridge is the port to {absent}\n"))?;
+            notes.push(format!("no port of the bridge is the port to {}", text::list(&selected.absent, 8)));
         }
         Ok(selected)
     }

@@ -1,0 +1,145 @@
+//! `weir capture` on a host with planted secrets.
+
+mod program;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use program::{directory, file, text};
+use std::fs;
+use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
+use std::path::Path;
+use std::process::{Command, Output};
+use weir_policy::Policy;
+use weir_status::{AgentStatus, FabricLink, FabricSession, Status};
+
+const WEIR: &str = env!("CARGO_BIN_EXE_weir");
+/// A key of Weir, a password, and the user of a URL.
+const KEY: &str = "3f9a1c77d0e24b5a8891aa0bcc12de34f56789ab01cd23ef4567890abcdef012";
+const PASSWORD: &str = "Mellon77-friend";
+const TOKEN: &str = "tk_live_4eC39HqLyjWDarjtT1zdp7dc";
+const PRIVATE: &str = "MIGHAgEAMBMGByqGSM49AgEGCCqGSM49AwEHBG0wawIBAQQgVcB";
+
+fn hexadecimal(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+/// A secret in the forms in which programs print it.
+fn forms(secret: &str) -> Vec<String> {
+    let mut forms = vec![secret.to_owned(), STANDARD.encode(secret), hexadecimal(secret.as_bytes())];
+    if secret == KEY {
+        let bytes: Vec<u8> =
+            (0..KEY.len()).step_by(2).map(|at| u8::from_str_radix(&KEY[at..at + 2], 16).expect("digits")).collect();
+        forms.extend([KEY.to_ascii_uppercase(), STANDARD.encode(&bytes)]);
+    }
+    forms
+}
+
+/// A program in the directory of PATH that prints a text.
+fn program(directory: &Path, name: &str, prints: &str) {
+    let path = file(directory, name, &format!("#!/bin/sh\ncat <<'END'\n{prints}\nEND\n"));
+    fs::set_permissions(path, fs::Permissions::from_mode(0o755)).expect("changed");
+}
+
+fn policy_text() -> String {
+    format!(
+        "# {KEY}\n# password: {PASSWORD}\nweir: 1\nnetwork: {{ nic: 1Gb/s, racks: {{ r: {{ uplink: 1Gb/s, \
+         machines: [m1, m2] }} }} }}\nservices: {{ a: {{ match: [ {{ port: 1 }} ] }} }}\n"
+    )
+}
+
+fn status(policy: &str) -> String {
+    let (policy, _) = Policy::parse("policy.yaml", policy).expect("sound");
+    let mut agent = AgentStatus::outline(&policy, policy.network().machine_named("m1").expect("there"));
+    agent.interface = "lo".to_owned();
+    let failure = format!("https://weir:{PASSWORD}@broker:30567?token={TOKEN}: refused");
+    let session = FabricSession { last_failure: Some(failure), ..FabricSession::default() };
+    agent.fabric = Some(FabricLink { session: Some(session), ..FabricLink::default() });
+    Status::Agent(agent).to_json()
+}
+
+/// A capture with planted secrets in policy, options, status, journal, unit, firewall and key file.
+fn capture(directory: &Path, more: &[&str]) -> Output {
+    let programs = directory.join("bin");
+    fs::create_dir_all(&programs).expect("made");
+    let private = "PRIVATE KEY";
+    let encoded: Vec<String> = [KEY, PASSWORD, TOKEN].into_iter().flat_map(forms).collect();
+    let journal = format!(
+        "Nov 29 m1 weir[1]: -----BEGIN {private}-----\nNov 29 m1 weir[1]: {PRIVATE}\nNov 29 m1 weir[1]: -----END \
+         {private}-----\nNov 29 m1 weir[1]: limits are in force\n{}",
+        encoded.join("\n")
+    );
+    program(&programs, "journalctl", &journal);
+    program(&programs, "systemctl", &format!("ExecStart={{ argv[]=weir agent --token {TOKEN} --interface lo }}"));
+    program(&programs, "nft", &format!("comment \"secret={PASSWORD}\""));
+    file(directory, "policy.yaml", &policy_text());
+    file(directory, "agent.conf", &format!("WEIR_AGENT=\"--interface lo --metrics 10.0.0.1:30566\"\nWEIR_KEY={KEY}\n"));
+    let status = file(directory, "agent.json", &status(&policy_text()));
+    file(directory, "key", &format!("{KEY}\n"));
+    let path = format!("{}:{}", programs.display(), std::env::var("PATH").unwrap_or_default());
+    let mut command = Command::new(WEIR);
+    command
+        .args(["capture", "--configuration", &directory.display().to_string(), "--status", &status])
+        .args(more)
+        .env("PATH", path)
+        .env("NO_COLOR", "1");
+    command.output().expect("runs")
+}
+
+#[test]
+fn no_planted_secret_is_in_the_archive() {
+    let directory = directory();
+    let archive = directory.path().join("report.tar");
+    let output = capture(directory.path(), &["--output", &archive.display().to_string()]);
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    assert_eq!(fs::metadata(&archive).expect("written").mode() & 0o777, 0o600);
+    let bytes = fs::read(&archive).expect("readable");
+    let all = [&bytes[..], &output.stdout, &output.stderr].concat();
+    let all = String::from_utf8_lossy(&all).to_string();
+    for secret in [KEY, PASSWORD, TOKEN, PRIVATE] {
+        for form in forms(secret) {
+            let form = form.trim_end_matches('=');
+            assert!(!all.contains(form), "{form} is in the archive");
+        }
+    }
+    // The rest of the same texts is there.
+    for fact in [
+        "limits are in force",
+        "--metrics 10.0.0.1:30566",
+        "broker:30567",
+        "--interface lo",
+        "machines: [m1, m2]",
+        "\"peers\": 1",
+    ] {
+        assert!(all.contains(fact), "{fact} is missing");
+    }
+}
+
+#[test]
+fn manifest_has_the_digest_of_each_file() {
+    let directory = directory();
+    let archive = directory.path().join("report.tar");
+    capture(directory.path(), &["--output", &archive.display().to_string()]);
+    let check =
+        "tar xf report.tar && grep -v '^[#-]' MANIFEST | awk -F'\\t' '{ print $1 \"  \" $4 }' | sha256sum -c --quiet";
+    let output = Command::new("sh").args(["-c", check]).current_dir(directory.path()).output().expect("runs");
+    assert!(output.status.success(), "{}{}", text(&output.stdout), text(&output.stderr));
+    let listed = fs::read_to_string(directory.path().join("MANIFEST")).expect("there");
+    for name in
+        ["weir/doctor.json", "configuration/policy.yaml", "statuses/1.json", "services/journal", "network/sysctl"]
+    {
+        assert!(listed.contains(&format!("\t{name}\t")), "{name} is missing in {listed}");
+    }
+    assert!(!listed.contains("/key"), "{listed}");
+}
+
+#[test]
+fn list_writes_nothing_and_an_archive_is_not_replaced() {
+    let directory = directory();
+    let output = capture(directory.path(), &["--list"]);
+    assert!(text(&output.stdout).contains("configuration/policy.yaml"), "{}", text(&output.stdout));
+    assert!(!fs::read_dir(directory.path()).expect("there").flatten().any(|one| one.path().ends_with(".tar")));
+    let archive = file(directory.path(), "report.tar", "mine");
+    let output = capture(directory.path(), &["--output", &archive]);
+    assert_eq!(output.status.code(), Some(2), "{}", text(&output.stderr));
+    assert_eq!(fs::read_to_string(archive).expect("there"), "mine");
+}
