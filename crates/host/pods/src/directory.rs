@@ -110,6 +110,17 @@ impl Directory {
         }
     }
 
+    /// Writes a file to the directory and removes it.
+    ///
+    /// # Errors
+    /// The file system.
+    pub fn try_write(&self) -> Result<(), RecordsError> {
+        let path = self.path.join(format!(".probe.{}.new", std::process::id()));
+        let open = || OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&path);
+        let written = self.create().and_then(|()| open()).and_then(|_| fs::remove_file(&path));
+        written.map_err(|cause| RecordsError::Io { what: "write", path, cause })
+    }
+
     /// All records. A directory that does not exist has none.
     ///
     /// # Errors

@@ -27,6 +27,9 @@ pub struct HostInterface {
 pub struct Attachment {
     /// [`FORMAT`].
     pub pod: u32,
+    /// The network of the plugin's configuration.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub network: Option<String>,
     /// The end of the pod's interface on the host.
     pub host_interface: HostInterface,
     /// The pod's namespace.

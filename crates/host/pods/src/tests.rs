@@ -5,6 +5,7 @@ use std::os::unix::fs::PermissionsExt;
 fn attachment(container: &str, interface: &str) -> Attachment {
     Attachment {
         pod: FORMAT,
+        network: Some("pods".into()),
         host_interface: HostInterface { name: "veth3".into(), index: 7, hardware: "0a:58:0a:f4:00:05".into() },
         namespace: "shop".into(),
         name: "web-1".into(),
