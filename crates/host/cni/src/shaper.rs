@@ -10,8 +10,8 @@
 //!   marked (ECN) or dropped. The target is 5 ms, at least one and a half frames' time at the rate;
 //! - **memory** is limited to [`MEMORY_TIME`] at the rate, so that a UDP flood does not take 32 MB of each pod.
 //!
-//! A kernel without fq_codel gets a bfifo of [`QUEUE_TIME`] at the rate, and ADD reports that on standard error: a pod's
-//! small messages then wait behind its bulk data. At the pod's end TCP keeps that short by itself.
+//! A kernel without fq_codel gets a bfifo of [`QUEUE_TIME`] at the rate, and ADD reports that on standard error: a
+//! pod's small messages then wait behind its bulk data. At the pod's end TCP keeps that short by itself.
 //!
 //! Where the sender's socket is in the same namespace, as at the pod's end, TCP's small queue limits throttle the
 //! sender before packets are dropped.
@@ -19,7 +19,8 @@
 //! Worked example: 10 Mb/s over an MTU of 1,500: 1,250,000 B/s, burst 15,140 B (ten frames), target 5 ms, interval
 //! 100 ms, 1 MiB.
 //!
-//! Source: net/sched/sch_tbf.c (tbf_segment), net/sched/sch_fq_codel.c; linux/pkt_sched.h; RFC 8290 §5.2; RFC 8289 §4.3.
+//! Source: net/sched/sch_tbf.c (tbf_segment), net/sched/sch_fq_codel.c; linux/pkt_sched.h; RFC 8290 §5.2; RFC 8289
+//! §4.3.
 
 use crate::error::{CniError, Code};
 use crate::link::{Link, kernel};
