@@ -14,7 +14,8 @@
 //! pod's small messages then wait behind its bulk data. At the pod's end TCP keeps that short by itself.
 //!
 //! Where the sender's socket is in the same namespace, as at the pod's end, TCP's small queue limits throttle the
-//! sender before packets are dropped.
+//! sender before packets are dropped: two buffers of each connection wait. There the buffers of sockets are limited to
+//! the segments of [`SEGMENTS_TIME`] at the rate (`gso_max_segs`); with 64 KiB, eight connections would fill a second.
 //!
 //! Worked example: 10 Mb/s over an MTU of 1,500: 1,250,000 B/s, burst 15,140 B (ten frames), target 5 ms, interval
 //! 100 ms, 1 MiB.
@@ -40,6 +41,8 @@ const CLASS: u32 = HANDLE | 1;
 const BURST_TIME: Duration = Duration::from_millis(2);
 /// The fewest frames of a burst, TCP's first window (RFC 6928).
 const BURST_FRAMES: u64 = 10;
+/// The time of a socket's buffer at the rate, as of TCP's pacing.
+const SEGMENTS_TIME: Duration = Duration::from_millis(1);
 /// How much traffic waits at most.
 const MEMORY_TIME: Duration = Duration::from_millis(400);
 /// The bounds of the memory. A frame of 1,514 B takes 2,304 B, and 64 connections may each have some; the upper bound
@@ -64,6 +67,9 @@ const TCA_FQ_CODEL_INTERVAL: u16 = 3;
 const TCA_FQ_CODEL_ECN: u16 = 4;
 const TCA_FQ_CODEL_QUANTUM: u16 = 6;
 const TCA_FQ_CODEL_MEMORY_LIMIT: u16 = 9;
+/// linux/if_link.h; the kernel's default of the attribute (GSO_MAX_SEGS).
+const IFLA_GSO_MAX_SEGS: u16 = 40;
+const SEGMENTS: u32 = 65_535;
 /// tc_ratespec.linklayer: sizes are taken as they are, so that no table has to be sent along.
 const TC_LINKLAYER_ETHERNET: u8 = 1;
 
@@ -79,11 +85,11 @@ pub enum End {
 impl End {
     /// The fewest frames of a bfifo. In the pod two of each of 64 connections, which TCP keeps there at least: a
     /// connection whose probes for room all find the queue full is given up (see crates/host/linux/src/class.rs). On
-    /// the host those of two thirds of a super-packet: senders are elsewhere, and a loss throttles them.
+    /// the host those of a super-packet of 64 KiB, of which the rest would be lost.
     fn frames(self) -> u64 {
         match self {
             Self::Pod => 128,
-            Self::Host => 32,
+            Self::Host => 48,
         }
     }
 }
@@ -123,6 +129,9 @@ pub struct Shaper {
     pub memory: u32,
     /// The limit of a bfifo in bytes.
     pub fifo: u32,
+    /// The most segments of a socket's buffer.
+    pub segments: u32,
+    end: End,
 }
 
 impl Shaper {
@@ -140,6 +149,8 @@ impl Shaper {
             interval: narrow(INTERVAL_US.max(target * TARGETS)),
             memory: narrow(limit.bytes_in(MEMORY_TIME).get().clamp(MEMORY.0, MEMORY.1)),
             fifo: narrow(limit.bytes_in(QUEUE_TIME).get().max(end.frames() * frame)),
+            segments: narrow((limit.bytes_in(SEGMENTS_TIME).get() / frame).clamp(1, SEGMENTS.into())),
+            end,
         }
     }
 
@@ -156,7 +167,7 @@ impl Shaper {
                 let hint = "remove the other plugin that limits pods, such as bandwidth, from the chain";
                 return Err(CniError::new(Code::InvalidConfiguration, text, hint));
             }
-            remove(socket, link)?;
+            remove(socket, link, self.end)?;
         }
         let mut request = |message| socket.request("limit the rate", vec![message]);
         // The class inside exists once the root does.
@@ -165,9 +176,13 @@ impl Shaper {
             Err(error) if error.errno() == Some(libc::ENOENT) => request(self.bfifo(link.index)).map(|()| Queue::Bfifo),
             result => result.map(|()| Queue::FqCodel),
         });
+        let installed = installed.and_then(|queue| match self.end {
+            End::Pod => request(segments(link.index, self.segments)).map(|()| queue),
+            End::Host => Ok(queue),
+        });
         installed.map_err(|error| {
             // The first error is reported.
-            let _ = remove(socket, link);
+            let _ = remove(socket, link, self.end);
             kernel(error)
         })
     }
@@ -250,6 +265,13 @@ fn rate_of(options: &[u8]) -> u64 {
     attribute(options, TCA_TBF_RATE64).map_or(u64::from(read_u32(parameters, 8)), |value| read_u64(value, 0))
 }
 
+/// The request that limits the buffers of sockets.
+fn segments(interface: u32, most: u32) -> Message {
+    // ifinfomsg: family and type, index, flags, change.
+    let fixed = [[0; 4], interface.to_ne_bytes(), [0; 4], [0; 4]].concat();
+    Message::new(libc::RTM_NEWLINK, 0, &fixed).attribute(IFLA_GSO_MAX_SEGS, &most.to_ne_bytes())
+}
+
 fn is_ours(qdisc: &Qdisc) -> bool {
     qdisc.is_root() && qdisc.handle == HANDLE && qdisc.kind == "tbf"
 }
@@ -270,9 +292,12 @@ pub fn check_absent(socket: &mut Socket, link: &Link) -> Result<(), CniError> {
 ///
 /// # Errors
 /// The kernel refuses.
-pub fn remove(socket: &mut Socket, link: &Link) -> Result<(), CniError> {
+pub fn remove(socket: &mut Socket, link: &Link, end: End) -> Result<(), CniError> {
     if !tc::qdiscs(socket, link.index).map_err(kernel)?.iter().any(is_ours) {
         return Ok(());
+    }
+    if end == End::Pod {
+        socket.request("restore the segments", vec![segments(link.index, SEGMENTS)]).map_err(kernel)?;
     }
     tc::delete_root(socket, link.index, HANDLE).map_err(kernel)
 }
@@ -304,7 +329,9 @@ mod tests {
             target: 5_000,
             interval: 100_000,
             memory: 1 << 20,
-            fifo: 32 * 1_514,
+            fifo: 48 * 1_514,
+            segments: 1,
+            end: End::Host,
         };
         assert_eq!(Shaper::new(Bandwidth::from_mbps(10), 1_500, End::Host), expected);
         assert_eq!(Shaper::new(Bandwidth::from_mbps(10), 1_500, End::Pod).fifo, 128 * 1_514);
@@ -313,13 +340,16 @@ mod tests {
     #[test]
     fn numbers_follow_the_rate_within_bounds() {
         let fast = Shaper::new(Bandwidth::from_gbps(10), 1_500, End::Host);
-        assert_eq!((fast.burst, fast.target, fast.memory, fast.fifo), (2_500_000, 5_000, 32 << 20, 25_000_000));
+        assert_eq!(
+            (fast.burst, fast.target, fast.memory, fast.fifo, fast.segments),
+            (2_500_000, 5_000, 32 << 20, 25_000_000, 825)
+        );
         // One and a half frames take 18 ms.
         let slow = Shaper::new(Bandwidth::from_mbps(1), 1_500, End::Host);
         assert_eq!((slow.burst, slow.target, slow.interval), (15_140, 18_168, 363_360));
         let least = Shaper::new(crate::quantity::LEAST, 9_000, End::Host);
         assert_eq!((least.rate, least.burst), (125, 90_140));
         let most = Shaper::new(crate::quantity::MOST, 1_500, End::Host);
-        assert_eq!((most.rate, most.burst), (125_000_000_000_000, u32::MAX));
+        assert_eq!((most.rate, most.burst, most.segments), (125_000_000_000_000, u32::MAX, SEGMENTS));
     }
 }

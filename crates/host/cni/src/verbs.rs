@@ -90,7 +90,7 @@ fn add(configuration: &Configuration, of: &AttachmentId, netns: &Path, pod: Opti
 fn limit(namespace: &Namespace, pair: &Pair, limits: Limits) -> Result<(), CniError> {
     let set = |socket: &mut Socket, link: &Link, limit: Option<Bandwidth>, end: End| match limit {
         Some(limit) => Shaper::new(limit, link.mtu, end).install(socket, link).map(|queue| report(link, queue)),
-        None => shaper::remove(socket, link),
+        None => shaper::remove(socket, link, end),
     };
     namespace.inside(|socket| set(socket, &pair.pod, limits.egress, End::Pod))?;
     set(&mut socket()?, &pair.host, limits.ingress, End::Host)
@@ -166,12 +166,12 @@ fn del(configuration: &Configuration, of: &AttachmentId, netns: Option<&Path>) -
 fn unlimit(namespace: Option<&Namespace>, of: &AttachmentId, record: Option<&Attachment>) -> Result<(), CniError> {
     if let Some(namespace) = namespace {
         namespace.inside(|socket| match link::named(socket, &of.interface)? {
-            Some(link) => shaper::remove(socket, &link),
+            Some(link) => shaper::remove(socket, &link, End::Pod),
             None => Ok(()),
         })?;
         // No pair: another kind of interface, which ADD has refused.
         if let Ok(pair) = Pair::of(namespace, &of.interface) {
-            return shaper::remove(&mut socket()?, &pair.host);
+            return shaper::remove(&mut socket()?, &pair.host, End::Host);
         }
     }
     let Some(Attachment { host_interface: host, .. }) = record else { return Ok(()) };
@@ -179,7 +179,7 @@ fn unlimit(namespace: Option<&Namespace>, of: &AttachmentId, record: Option<&Att
     // Names and indexes are used again.
     let is_it = |link: &Link| link.name == host.name && link.hardware == host.hardware;
     match link::at(&mut socket, host.index)?.filter(is_it) {
-        Some(link) => shaper::remove(&mut socket, &link),
+        Some(link) => shaper::remove(&mut socket, &link, End::Host),
         None => Ok(()),
     }
 }
