@@ -36,6 +36,8 @@ command -v nft    >/dev/null || lab+=(nftables)
 command -v yanglint >/dev/null || lab+=(libyang-tools)
 # Tests render the manual pages.
 command -v groff  >/dev/null || lab+=(groff-base)
+# Tests execute chains of these container plugins, by cnitool, which is installed below.
+[ -x /usr/lib/cni/bridge ] || lab+=(containernetworking-plugins)
 # Tests run the dashboard in a real browser.
 command -v chromium >/dev/null || lab+=(chromium)
 if [ "${1:-}" = edt ]; then
@@ -96,3 +98,8 @@ if [ "${1:-}" = deb ] && [ "$("$root/bin/cargo-deb" --version 2>/dev/null)" != "
     cargo install --quiet --locked --force --root "$root" --target-dir "$root/build" --version "=$cargo_deb" cargo-deb
     rm -rf "$root/build"
 fi
+
+# cnitool is no Debian package, and Debian's Go is too old for it.
+tools=$(realpath -m "${CARGO_TARGET_DIR:-target}")/tools cnitool=github.com/containernetworking/cni/cnitool@v1.3.1
+[ -x "$tools"/cnitool ] || { command -v go >/dev/null && GOBIN=$tools go install $cnitool 2>/dev/null; } ||
+    echo "missing for the lab: cnitool (GOBIN=$tools go install $cnitool, Go 1.21 or later)"

@@ -273,8 +273,8 @@ impl Socket {
     }
 
     /// Requests one object with each message of `batch`, which has `NLM_F_ECHO`, and returns those that exist. A batch
-    /// of [`GET_MAX`] fits the socket's buffer.
-    pub(crate) fn get(&mut self, what: &str, batch: &mut [Message]) -> Result<Vec<Reply>, NetlinkError> {
+    /// of 32 fits the socket's buffer.
+    pub fn get(&mut self, what: &str, batch: &mut [Message]) -> Result<Vec<Reply>, NetlinkError> {
         let mut replies = Vec::new();
         for part in batch.chunks_mut(GET_MAX) {
             if let Some(last) = part.last_mut() {

@@ -237,7 +237,7 @@ pub fn connect(a: (&Netns, &str, Option<&str>), b: (&Netns, &str, Option<&str>))
 
 /// Runs `work` on a thread in a namespace without a name, which holds a loopback interface that is down and
 /// ends with the thread: a place to try things in.
-pub(crate) fn scratch<T: Send>(work: impl FnOnce() -> T + Send) -> io::Result<T> {
+pub fn scratch<T: Send>(work: impl FnOnce() -> T + Send) -> io::Result<T> {
     std::thread::scope(|scope| {
         let thread = scope.spawn(|| {
             // SAFETY: plain system call; it moves only the calling thread.
@@ -257,7 +257,7 @@ pub(crate) fn current() -> io::Result<File> {
 
 /// Runs `work` inside the namespace: here where the calling thread is in it, otherwise on a thread that enters it
 /// and ends there. An error means that `work` did not run.
-pub(crate) fn inside<T: Send>(namespace: &File, work: impl FnOnce() -> T + Send) -> io::Result<T> {
+pub fn inside<T: Send>(namespace: &File, work: impl FnOnce() -> T + Send) -> io::Result<T> {
     let id = |file: &File| file.metadata().map(|meta| (meta.dev(), meta.ino()));
     if id(namespace)? == id(&current()?)? {
         return Ok(work());

@@ -13,17 +13,20 @@ use crate::interface::Interface;
 use crate::netlink::{Message, NetlinkError, Socket, attribute, read_u32, text};
 use std::fmt;
 
-/// tcmsg: family and padding, interface, handle, parent, info.
-pub(crate) const TCMSG: usize = 20;
-pub(crate) const TC_H_ROOT: u32 = u32::MAX;
+/// The size of tcmsg: family and padding, interface, handle, parent, info.
+pub const TCMSG: usize = 20;
+/// The parent of a root qdisc.
+pub const TC_H_ROOT: u32 = u32::MAX;
 pub(crate) const TC_H_CLSACT: u32 = 0xffff_fff1;
 /// Where filters of clsact are attached: to arriving packets, and to departing ones.
 pub(crate) const TC_H_INGRESS: u32 = 0xffff_fff2;
 pub(crate) const TC_H_EGRESS: u32 = 0xffff_fff3;
 /// The handle of ingress and clsact, each of which is attached beside the root.
 const CLSACT_HANDLE: u32 = 0xffff_0000;
-pub(crate) const TCA_KIND: u16 = 1;
-pub(crate) const TCA_OPTIONS: u16 = 2;
+/// The attribute that names the kind of a qdisc, class or filter.
+pub const TCA_KIND: u16 = 1;
+/// The attribute that holds the options of its kind.
+pub const TCA_OPTIONS: u16 = 2;
 pub(crate) const TCA_STATS2: u16 = 7;
 /// Inside TCA_OPTIONS of a BPF filter.
 const TCA_BPF_NAME: u16 = 7;
@@ -31,7 +34,8 @@ const TCA_BPF_ID: u16 = 11;
 /// Inside TCA_STATS2: the queue's counters.
 pub(crate) const TCA_STATS_QUEUE: u16 = 3;
 
-pub(crate) fn tcmsg(interface: u32, handle: u32, parent: u32) -> Vec<u8> {
+/// The fixed part of a request about qdiscs and classes.
+pub fn tcmsg(interface: u32, handle: u32, parent: u32) -> Vec<u8> {
     tcmsg_with(interface, handle, parent, 0)
 }
 
@@ -149,7 +153,7 @@ pub(crate) fn is_at_root(socket: &mut Socket, interface: u32, handle: u32, kind:
 }
 
 /// Deletes our qdisc at an interface's root; the kernel puts its default back.
-pub(crate) fn delete_root(socket: &mut Socket, interface: u32, handle: u32) -> Result<(), NetlinkError> {
+pub fn delete_root(socket: &mut Socket, interface: u32, handle: u32) -> Result<(), NetlinkError> {
     let request = Message::new(libc::RTM_DELQDISC, 0, &tcmsg(interface, handle, TC_H_ROOT));
     match socket.request("remove the qdisc at the root", vec![request]) {
         // Nothing is left of ours.
