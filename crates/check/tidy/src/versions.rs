@@ -37,6 +37,8 @@ const FORMATS: &[(&str, &[(&str, &str)])] = &[
     ),
     ("results of a run", &[("crates/simulate/results/src/json.rs", "pub(crate) const FORMAT: u32 = ")]),
     ("sweep", &[("crates/front/runs/src/sweep/manifest.rs", "const FORMAT: u32 = ")]),
+    ("sweep dataset", &[("crates/simulate/results/src/dataset.rs", "const FORMAT: u32 = ")]),
+    ("sweep job", &[("crates/front/runs/src/sweep/job.rs", "const FORMAT: u32 = ")]),
     ("status", &[("crates/serve/status/src/model.rs", "pub const VERSION: u32 = ")]),
     ("rack datagram", &[("crates/decide/control/src/wire/datagram.rs", "pub const VERSION: u8 = ")]),
     ("feedback packet", &[("datapath/feedback.h", "#define WEIR_WIRE_VERSION ")]),

@@ -77,6 +77,18 @@ fn points_and_their_files() {
     assert_eq!((&last["state"], &last["seed"]), (&"complete".into(), &2.into()));
     assert_eq!(last["statistics"]["all"]["all"]["flows"], 40);
 
+    // The dataset has a part for each point, and nothing else.
+    let names: Vec<&String> = written.keys().filter(|name| name.starts_with("dataset/")).collect();
+    assert_eq!(
+        names,
+        [
+            "dataset/statistics/1_seed-1_load-20.parquet",
+            "dataset/statistics/2_seed-1_load-60.parquet",
+            "dataset/statistics/3_seed-2_load-20.parquet",
+            "dataset/statistics/4_seed-2_load-60.parquet"
+        ]
+    );
+
     // A point is the run that its command gives.
     let command = text(&written["points/4_seed-2_load-60/command.txt"]);
     assert_eq!(command, format!("weir sim {scenario} --seed 2 --set 'traffic[0].load=60%'\n"));
@@ -161,6 +173,11 @@ fn a_killed_sweep_resumes() {
     std::fs::create_dir_all(&second).expect("made");
     std::fs::write(second.join(".flows.csv.4711"), "half").expect("written");
     std::fs::write(Path::new(&killed).join(".sweep.json.4711"), "half").expect("written");
+    let parts = Path::new(&killed).join("dataset/statistics");
+    std::fs::write(parts.join(".2_flows-20000.parquet.4711"), "half").expect("written");
+    std::fs::copy(parts.join("1_flows-10.parquet"), parts.join("2_flows-20000.parquet")).expect("copied");
+    let changed = |path: &Path| path.metadata().expect("a file").modified().expect("a time");
+    let before = changed(&parts.join("1_flows-10.parquet"));
 
     let output = run(&long_sweep(&scenario, &killed));
     assert!(output.status.success(), "{}", text(&output.stderr));
@@ -170,6 +187,7 @@ fn a_killed_sweep_resumes() {
         text(&output.stderr)
     );
     assert_eq!(std::fs::read_to_string(first.join("report.html")).expect("text"), "kept");
+    assert_eq!(changed(&parts.join("1_flows-10.parquet")), before, "a complete point's part is kept");
     assert!(run(&["report", &first.display().to_string()]).status.success());
     assert_eq!(files(Path::new(&killed)), files(Path::new(&whole)), "the files do not show that it was killed");
 }
@@ -225,6 +243,7 @@ fn another_sweep_needs_force() {
     let names: Vec<String> =
         files(Path::new(&report)).into_keys().filter(|name| name.ends_with("point.json")).collect();
     assert_eq!(names, ["points/1_seed-3/point.json", "points/2_seed-4/point.json"], "the other's points are gone");
+    assert_eq!(parts(&report), ["statistics/1_seed-3.parquet", "statistics/2_seed-4.parquet"], "and its parts");
     // --force starts over also where the sweep is the same.
     let forced = run(&[&other[..], &["--force"]].concat());
     assert!(text(&forced.stderr).contains("star: 2 points, "), "{}", text(&forced.stderr));
@@ -232,6 +251,44 @@ fn another_sweep_needs_force() {
     // A run in the same place is no sweep any more.
     assert!(run(&["sim", &scenario, "--report", &report, "--force"]).status.success());
     assert!(!Path::new(&report).join("sweep.json").exists());
+}
+
+/// The files of the dataset.
+fn parts(report: &str) -> Vec<String> {
+    files(&Path::new(report).join("dataset")).into_keys().collect()
+}
+
+#[test]
+fn missing_parts_are_made_from_the_files_of_complete_points() {
+    let directory = directory();
+    let scenario = scenario(directory.path());
+    let (whole, older) = (path(directory.path(), "whole"), path(directory.path(), "older"));
+    assert!(run(&[&sweep(&scenario, &whole)[..], &["--flows"]].concat()).status.success());
+    assert_eq!(parts(&whole).len(), 8);
+    assert_eq!(parts(&whole)[0], "flows/1_seed-1_load-20.parquet");
+
+    assert!(run(&sweep(&scenario, &older)).status.success());
+    let dataset = Path::new(&older).join("dataset");
+    std::fs::remove_dir_all(&dataset).expect("removed");
+    let output = run(&[&sweep(&scenario, &older)[..], &["--flows"]].concat());
+    assert!(text(&output.stderr).contains("4 points, 4 already complete"), "{}", text(&output.stderr));
+    assert_eq!(files(Path::new(&older)), files(Path::new(&whole)));
+
+    // A part of another sweep does not count, and a sweep that has flows goes on with them.
+    let [one, two] = ["1_seed-1_load-20", "2_seed-1_load-60"].map(|name| dataset.join(format!("flows/{name}.parquet")));
+    std::fs::copy(&one, &two).expect("copied");
+    std::fs::remove_file(&one).expect("removed");
+    let output = run(&sweep(&scenario, &older));
+    assert!(text(&output.stderr).contains("4 points, 4 already complete"), "{}", text(&output.stderr));
+    assert_eq!(files(Path::new(&older)), files(Path::new(&whole)));
+
+    // Half-written and foreign parts are gone with --force, and so are the flows.
+    std::fs::write(dataset.join("statistics/9_seed-9.parquet"), "another's").expect("written");
+    std::fs::write(dataset.join("flows/.9_seed-9.parquet.4711"), "half").expect("written");
+    assert!(run(&[&sweep(&scenario, &older)[..], &["--force"]].concat()).status.success());
+    assert!(parts(&older).len() == 4 && parts(&older).iter().all(|name| name.starts_with("statistics/")));
+    let refused = run(&["sim", &scenario, "--flows", "--report", &older]);
+    assert_eq!(refused.status.code(), Some(2), "{}", text(&refused.stderr));
 }
 
 #[test]
@@ -261,6 +318,7 @@ fn a_point_that_fails_does_not_lose_the_others() {
     let written = files(Path::new(&report));
     assert!(written.contains_key("points/2_policy-tcp.yaml/flows.csv"), "{:?}", written.keys());
     assert!(text(&written["report.html"]).contains("Failures"));
+    assert_eq!(parts(&report), ["statistics/2_policy-tcp.yaml.parquet"]);
 }
 
 #[test]

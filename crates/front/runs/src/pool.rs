@@ -87,16 +87,16 @@ pub fn fraction(progress: &Progress) -> f64 {
     of_time.max(of_flows).min(1.0)
 }
 
-/// Simulates a point: its outcome, also if it ended early with results, or the way in which it ended without.
+/// Simulates a point: its outcome, also if it ended early with results, or the way in which it ended without. `step` is
+/// called as [`simulation::run`] does.
 pub(crate) fn simulate(
     scenario: &Scenario,
     seed: u64,
     options: &Options,
     stop: &Stop,
-    step: &mut dyn FnMut(Progress),
+    step: &mut dyn FnMut(Option<Progress>),
 ) -> Result<RunOutcome, PointEnd> {
-    let mut on = |now: Option<Progress>| now.into_iter().for_each(&mut *step);
-    match simulation::run(scenario, seed, options, stop, &mut on) {
+    match simulation::run(scenario, seed, options, stop, step) {
         Ok(Ran::Outcome(outcome, _)) => Ok(*outcome),
         Ok(Ran::Nothing) => Err(PointEnd::Interrupted),
         Ok(Ran::Refused(error)) => Err(PointEnd::Failed(error.to_string())),

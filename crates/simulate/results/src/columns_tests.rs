@@ -10,7 +10,7 @@ fn parquet_reads_back_the_columns_of_the_csv() {
     let results = sample();
     let file = tempfile::tempfile().unwrap();
     // Two rows at a time, so that there are several groups of rows.
-    write(&results, &file, 2).unwrap();
+    write_flow_table(&results, &flow_columns(), None, &file, 2).unwrap();
     let reader = SerializedFileReader::new(file).unwrap();
     assert_eq!(reader.num_row_groups(), results.flows.len().div_ceil(2));
     let mut rows = 0;

@@ -215,6 +215,23 @@ impl ResultsDirectory {
 /// # Errors
 /// The error of `fill` or of the disk; an older file at `path` is then still there.
 pub fn replace(path: &Path, fill: impl FnOnce(&mut BufWriter<File>) -> io::Result<()>) -> Result<(), FileError> {
+    replace_then(path, fill, |_| Ok(()))
+}
+
+/// The same for a file whose presence means that it is whole, also after a power cut: its content is on the disk before
+/// it has its name.
+///
+/// # Errors
+/// Those of [`replace`].
+pub fn replace_synced(path: &Path, content: &[u8]) -> Result<(), FileError> {
+    replace_then(path, |out| out.write_all(content), File::sync_all)
+}
+
+fn replace_then(
+    path: &Path,
+    fill: impl FnOnce(&mut BufWriter<File>) -> io::Result<()>,
+    then: impl FnOnce(&File) -> io::Result<()>,
+) -> Result<(), FileError> {
     let mut name = std::ffi::OsString::from(".");
     name.push(path.file_name().unwrap_or_default());
     // Two programs that write the same file use different temporary names.
@@ -224,6 +241,7 @@ pub fn replace(path: &Path, fill: impl FnOnce(&mut BufWriter<File>) -> io::Resul
         let mut out = BufWriter::new(file);
         fill(&mut out)?;
         out.flush()?;
+        then(out.get_ref())?;
         fs::rename(&beside, path)
     });
     written.map_err(|cause| {

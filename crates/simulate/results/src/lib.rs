@@ -19,6 +19,7 @@
 //! | [`invalid`] | the checks of results |
 //! | `tables`, `columns`, `json` | the files' contents: CSV, Parquet, JSON |
 //! | [`files`] | the files of a run: the only part that uses a disk |
+//! | [`dataset`] | the points of a sweep as one Parquet dataset |
 //! | [`page`], [`policy_page`] | the page of a run, and its part about services |
 //! | [`sweep`], [`mod@sweep_page`] | the points of a sweep and their page |
 //!
@@ -45,6 +46,7 @@
 pub mod bins;
 pub mod coflows;
 mod columns;
+pub mod dataset;
 pub mod fairness;
 pub mod files;
 pub mod invalid;

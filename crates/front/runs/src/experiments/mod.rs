@@ -228,7 +228,8 @@ impl Work<'_> {
             }
         };
         let scenario = self.scenario(job.experiment, run);
-        let outcome = match pool::simulate(scenario, seed, &Options::default(), self.stop, step) {
+        let mut on = |now: Option<Progress>| now.into_iter().for_each(&mut *step);
+        let outcome = match pool::simulate(scenario, seed, &Options::default(), self.stop, &mut on) {
             Ok(outcome) => outcome,
             Err(ended) => return ended,
         };

@@ -77,9 +77,19 @@ impl Axes {
     /// # Errors
     /// A value that is missing or listed twice, a range that is none, or lists of different lengths.
     pub fn parse(text: &str) -> Result<Self, InvalidOption> {
-        let mut axes: Vec<Axis> = Vec::new();
-        for part in parts(text, ';') {
-            let axis = Axis::parse(part, !axes.is_empty())?;
+        let parts = parts(text, ';').into_iter().enumerate();
+        Self::new(parts.map(|(at, part)| Axis::parse(part, at > 0)).collect::<Result<_, _>>()?)
+    }
+
+    /// Axes that change together.
+    ///
+    /// # Errors
+    /// No values, a value that is listed twice, or lists of different lengths.
+    pub fn new(axes: Vec<Axis>) -> Result<Self, InvalidOption> {
+        if let Some(empty) = axes.iter().find(|axis| axis.values.is_empty()) {
+            return Err(InvalidOption(format!("`{}` has no values", empty.path)));
+        }
+        for axis in &axes {
             if let Some(first) = axes.first().filter(|first| first.values.len() != axis.values.len()) {
                 return Err(InvalidOption(format!(
                     "`{}` has {} and `{}` has {}: values that change together are as many",
@@ -89,7 +99,6 @@ impl Axes {
                     text::count(axis.values.len(), "value"),
                 )));
             }
-            axes.push(axis);
         }
         let count = axes.first().map_or(0, |axis| axis.values.len());
         let mut together: Vec<Vec<&str>> =

@@ -4,24 +4,27 @@
 //! |---|---|
 //! | `sweep.json` | the identity of the sweep, and its points' states |
 //! | `points/NAME/` | the files of a run, and `point.json`, which comes last |
+//! | `dataset/` | the parts of complete points: [`super::parts`] |
 //! | `points.csv` | a row for each complete point, group and size bin |
 //! | `report.html` | the curves |
 //!
 //! Problem: a sweep may be killed at any time, and must neither run a point twice nor use a
 //! half-written one. Approach: `point.json` marks a complete point. When a directory is used for
-//! another sweep, the old `sweep.json` is removed first, then the old points, and the new
+//! another sweep, the old `sweep.json` is removed first, then the old points and parts, and the new
 //! `sweep.json` is written last; so the points beside a `sweep.json` belong to it.
 //!
 //! Worked example: a sweep of 30 points is killed in the 12th. The same command keeps the 11 points with a
 //! `point.json` and runs the other 19; with `--force` it runs all 30.
 
+use super::parts::{self, PointParts};
 use super::table;
 use super::{MANIFEST, Manifest, State};
 use crate::run_files::{self, PAGE, read_text, remove, write_text};
 use std::fs::{self, File, TryLockError};
 use std::path::{Path, PathBuf};
-use weir_results::files::RESULT;
-use weir_results::{FileError, Outcome, PointSummary, Results, ResultsDirectory, SizeBins, sweep_page};
+use weir_results::dataset::PartOf;
+use weir_results::files::{RESULT, replace_synced};
+use weir_results::{FileError, Outcome, PointSummary, Results, ResultsDirectory, sweep_page};
 
 /// The reason why a sweep cannot begin or go on.
 #[derive(Debug, thiserror::Error)]
@@ -58,12 +61,25 @@ const POINT: &str = "point.json";
 /// All points as a table.
 const TABLE: &str = "points.csv";
 
+/// The files that a sweep writes for each point.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Contents {
+    /// The files of its run. Without, a point is its parts and `point.json`.
+    pub runs: bool,
+    /// A part of its flows. A sweep that has such parts goes on with them.
+    pub flows: bool,
+}
+
 /// A directory with a sweep in it.
 #[derive(Debug)]
 pub struct SweepDirectory {
     path: PathBuf,
     /// Held as long as this value: two programs would run every point twice.
     _lock: File,
+    /// The name of the sweep in its parts.
+    digest: String,
+    /// The files of each point.
+    pub contents: Contents,
     /// The identity of the sweep, and the states of its points.
     pub manifest: Manifest,
 }
@@ -75,35 +91,86 @@ impl SweepDirectory {
     /// # Errors
     /// A directory with another sweep or other files, one in which another process runs a sweep, or the error of the
     /// disk.
-    pub fn open(path: &Path, mut manifest: Manifest, force: bool) -> Result<Self, SweepError> {
+    pub fn open(path: &Path, manifest: Manifest, contents: Contents, force: bool) -> Result<Self, SweepError> {
         let lock = lock(path)?;
         let there = match Manifest::read(path) {
             // With `force` any file is replaced.
             Err(_) if force => None,
             there => there?,
         };
-        if let Some(there) = there.as_ref().filter(|_| !force) {
-            if there.identity != manifest.identity {
-                return Err(another(path, there, &manifest));
+        let digest = manifest.identity.digest();
+        let mut sweep = Self { path: path.to_owned(), _lock: lock, digest, contents, manifest };
+        match there.as_ref().filter(|_| !force) {
+            Some(there) if there.identity != sweep.manifest.identity => {
+                return Err(another(path, there, &sweep.manifest));
             }
-            for point in &mut manifest.points {
-                point.state =
-                    if is_complete(&path.join(POINTS).join(&point.name)) { State::Complete } else { State::Pending };
-            }
-        } else {
-            ResultsDirectory::prepare(path, force)?;
-            for marker in [MANIFEST, RESULT] {
-                remove(&path.join(marker))?;
-            }
-            let old = there.iter().flat_map(|there| &there.points).chain(&manifest.points);
-            for name in old.map(|point| &point.name).filter(|name| is_name(name)) {
-                remove_directory(&path.join(POINTS).join(name))?;
-            }
+            Some(_) => sweep.resume()?,
+            None => sweep.begin(there.as_ref(), force)?,
         }
         remove_unfinished(path)?;
-        let sweep = Self { path: path.to_owned(), _lock: lock, manifest };
         sweep.write_manifest()?;
         Ok(sweep)
+    }
+
+    /// Finds the complete points, and makes the parts that they lack.
+    fn resume(&mut self) -> Result<(), SweepError> {
+        self.contents.flows |= parts::has_flows(&self.path);
+        parts::clean(&self.path, false)?;
+        for point in 0..self.manifest.points.len() {
+            let complete = self.is_complete(point)?;
+            let entry = &mut self.manifest.points[point];
+            entry.state = if complete { State::Complete } else { State::Pending };
+            if !complete {
+                parts::remove_parts(&self.path, &entry.name)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether a point has all its files. A point whose file cannot be read is run again.
+    fn is_complete(&self, point: usize) -> Result<bool, SweepError> {
+        let directory = self.point(point);
+        let Some(summary) = read_point(&directory).ok().filter(|point| point.statistics().is_some()) else {
+            return Ok(false);
+        };
+        if self.contents.runs && !directory.join(RESULT).exists() {
+            return Ok(false);
+        }
+        let of = self.manifest.part(&self.digest, point, summary.seed);
+        Ok(parts::mend(&self.path, &directory, &of, self.contents.flows)?)
+    }
+
+    /// Removes what an older sweep has left.
+    fn begin(&self, there: Option<&Manifest>, force: bool) -> Result<(), SweepError> {
+        ResultsDirectory::prepare(&self.path, force)?;
+        for marker in [MANIFEST, RESULT] {
+            remove(&self.path.join(marker))?;
+        }
+        let old = there.iter().flat_map(|there| &there.points).chain(&self.manifest.points);
+        for name in old.map(|point| &point.name).filter(|name| is_name(name)) {
+            remove_directory(&self.path.join(POINTS).join(name))?;
+        }
+        Ok(parts::clean(&self.path, true)?)
+    }
+
+    /// Writes the files of a point that was run elsewhere; it is complete when this returns.
+    ///
+    /// # Errors
+    /// The error of the disk.
+    pub fn store(&mut self, point: usize, parts: &PointParts) -> Result<(), FileError> {
+        let directory = self.point(point);
+        // Leftovers of a killed run.
+        remove_directory(&directory)?;
+        ResultsDirectory::prepare(&directory, true)?;
+        parts.write(&self.path, &self.manifest.points[point].name)?;
+        replace_synced(&directory.join(POINT), parts.summary.as_bytes())?;
+        self.manifest.points[point].state = State::Complete;
+        Ok(())
+    }
+
+    /// The directory.
+    pub fn path(&self) -> &Path {
+        &self.path
     }
 
     /// The directory of a point.
@@ -140,14 +207,28 @@ impl SweepDirectory {
     }
 }
 
-/// Writes the files of a point; it is complete when this returns.
-pub(super) fn write_point(directory: &Path, results: &Results, command: &str) -> Result<(), FileError> {
+/// A point whose files are to be written.
+pub(super) struct PointPlace<'a> {
+    /// The directory of the sweep.
+    pub(super) root: &'a Path,
+    /// Its names.
+    pub(super) of: PartOf,
+    /// Whether it has a part of flows.
+    pub(super) flows: bool,
+}
+
+/// Writes all files of a point; it is complete when this returns.
+pub(super) fn write_point(place: &PointPlace<'_>, results: &Results, command: &str) -> Result<(), FileError> {
+    let directory = place.root.join(POINTS).join(&place.of.point);
     // Leftovers of a killed run.
-    remove_directory(directory)?;
-    ResultsDirectory::prepare(directory, true)?;
-    run_files::write(directory, results, command)?;
-    let summary = PointSummary::new(results, &SizeBins::default());
-    write_text(&directory.join(POINT), &format!("{}\n", summary.to_json()))
+    remove_directory(&directory)?;
+    ResultsDirectory::prepare(&directory, true)?;
+    run_files::write(&directory, results, command)?;
+    let point = directory.join(POINT);
+    let parts = PointParts::new(&place.of, results, place.flows);
+    let parts = parts.map_err(|cause| FileError::Io { what: "write", path: point.clone(), cause })?;
+    parts.write(place.root, &place.of.point)?;
+    replace_synced(&point, parts.summary.as_bytes())
 }
 
 /// Draws the page of a sweep from its files; None if there is no sweep.
@@ -174,7 +255,9 @@ fn summaries(directory: &Path, manifest: &Manifest) -> Result<Vec<PointSummary>,
             State::Complete => {
                 let mut summary = read_point(&directory.join(POINTS).join(&point.name))?;
                 // Only a name in `points` becomes a link, whatever `sweep.json` contains.
-                summary.page = is_name(&point.name).then(|| format!("{POINTS}/{}/{PAGE}", point.name));
+                let page = is_name(&point.name).then(|| format!("{POINTS}/{}/{PAGE}", point.name));
+                // Points that ran elsewhere have none.
+                summary.page = page.filter(|page| directory.join(page).exists());
                 summaries.push(summary);
             }
             State::Failed { cause } => {
@@ -190,7 +273,7 @@ fn summaries(directory: &Path, manifest: &Manifest) -> Result<Vec<PointSummary>,
     Ok(summaries)
 }
 
-fn read_point(directory: &Path) -> Result<PointSummary, FileError> {
+pub(super) fn read_point(directory: &Path) -> Result<PointSummary, FileError> {
     let path = directory.join(POINT);
     let text = read_text(&path)?;
     let malformed = |error: serde_json::Error| FileError::Malformed {
@@ -199,11 +282,6 @@ fn read_point(directory: &Path) -> Result<PointSummary, FileError> {
         cause: error.to_string(),
     };
     PointSummary::from_json(&text).map_err(malformed)
-}
-
-/// A point whose file cannot be read is run again.
-fn is_complete(directory: &Path) -> bool {
-    read_point(directory).is_ok_and(|point| point.statistics().is_some())
 }
 
 /// Whether it is a name in a directory, not a path to another one.

@@ -7,14 +7,16 @@
 //! Worked example: a sweep over `seed=1..3` is repeated with `seed=1..4`: `parameters` differs, and the sweep is
 //! refused.
 
-use super::{Axis, Plan, Setting, Shelf};
+use super::{Axis, Job, Plan, Setting, Shelf};
 use crate::run_files::{read_text, write_text};
 use serde::{Deserialize, Serialize};
+use sha2::{Digest, Sha256};
 use std::collections::BTreeMap;
 use std::io::ErrorKind::{NotADirectory, NotFound};
 use std::path::Path;
 use weir_report::json;
 use weir_results::FileError;
+use weir_results::dataset::PartOf;
 use weir_scenario::Scenario;
 
 /// The file's name.
@@ -57,7 +59,7 @@ pub struct Identity {
 impl Identity {
     /// The identity of a plan over these files. All points have been read, so that the shelf has
     /// all files.
-    fn new(plan: &Plan, shelf: &Shelf) -> Self {
+    pub(super) fn new(plan: &Plan, shelf: &Shelf) -> Self {
         Self {
             format: FORMAT,
             weir: env!("CARGO_PKG_VERSION").to_owned(),
@@ -65,6 +67,18 @@ impl Identity {
             settings: plan.settings.clone(),
             parameters: plan.axes.clone(),
         }
+    }
+
+    /// The name of the sweep in the parts of its dataset: the SHA-256 of the identity as JSON.
+    pub fn digest(&self) -> String {
+        // Strings and lists always have a JSON form.
+        let text = serde_json::to_string(self).unwrap_or_default();
+        Sha256::digest(text).iter().map(|byte| format!("{byte:02x}")).collect()
+    }
+
+    /// The swept paths other than the seed, which has a column of its own.
+    pub(super) fn swept(&self) -> impl Iterator<Item = &str> {
+        self.parameters.iter().map(|axis| axis.path.as_str()).filter(|path| *path != "seed")
     }
 }
 
@@ -97,18 +111,18 @@ pub enum State {
 
 impl Manifest {
     /// A sweep before its first point.
-    pub fn new(plan: &Plan, shelf: &Shelf, scenario: &Scenario, command: String) -> Self {
+    pub fn new(job: &Job, scenario: &Scenario, command: String) -> Self {
         let entry = |point: &super::Point| Entry {
             name: point.name.clone(),
             parameters: point.values.iter().map(|of| (of.path.clone(), of.value.clone())).collect(),
             state: State::Pending,
         };
         Self {
-            identity: Identity::new(plan, shelf),
+            identity: job.identity().clone(),
             scenario: scenario.name().to_owned(),
             seed: scenario.seed(),
             command,
-            points: plan.points.iter().map(entry).collect(),
+            points: job.plan().points.iter().map(entry).collect(),
         }
     }
 
@@ -138,6 +152,14 @@ impl Manifest {
         // Strings and lists always have a JSON form.
         let value = serde_json::to_value(self).unwrap_or_default();
         write_text(&directory.join(MANIFEST), &json::to_text(&value))
+    }
+
+    /// The names of a point in the parts of the dataset; `sweep` is the [`Identity::digest`].
+    pub(super) fn part(&self, sweep: &str, point: usize, seed: u64) -> PartOf {
+        let Entry { name, parameters, .. } = &self.points[point];
+        let value = |path: &str| (path.to_owned(), parameters.get(path).cloned().unwrap_or_default());
+        let values = self.identity.swept().map(value).collect();
+        PartOf { sweep: sweep.to_owned(), point: name.clone(), seed, values }
     }
 
     /// The number of complete points, and of failed ones.

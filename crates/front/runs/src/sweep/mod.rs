@@ -11,7 +11,9 @@
 //! | `plan` | all points, with their names |
 //! | `shelf` | the files that a scenario names, read once, and their digest |
 //! | `manifest` | `sweep.json` |
+//! | `job` | one point, on this machine or another one |
 //! | `directory` | the files of a sweep |
+//! | `parts` | its Parquet dataset |
 //! | `run` | the points that are not complete, on threads |
 //! | `table` | `points.csv` |
 //!
@@ -20,15 +22,19 @@
 
 mod axis;
 mod directory;
+mod job;
 mod manifest;
+mod parts;
 mod plan;
 mod run;
 mod shelf;
 mod table;
 
 pub use axis::{Axes, Axis, InvalidOption, Setting, command, options, short_names};
-pub use directory::{SweepDirectory, SweepError, draw};
+pub use directory::{Contents, SweepDirectory, SweepError, draw};
+pub use job::{Job, JobError, PointOutcome};
 pub use manifest::{Entry, Identity, MANIFEST, Manifest, State};
+pub use parts::{DATASET, FLOWS, PointParts, STATISTICS};
 pub use plan::{Plan, Point, TooManyPoints};
 pub use run::Work;
 pub use shelf::Shelf;

@@ -8,14 +8,12 @@
 //! Worked example: of 12 points, 3 are complete from an earlier run: 9 are run, and after Ctrl-C in the fifth of them
 //! the list has 7 complete points.
 
-use super::directory::write_point;
-use super::{Manifest, Plan, Setting, Shelf, State, SweepDirectory, SweepError, command};
-use crate::pool::{self, Event, PointEnd, Status, run_all};
-use crate::{Stop, Stopwatch, results};
-use std::path::{Path, PathBuf};
-use weir_results::FileError;
-use weir_scenario::ReadOptions;
-use weir_sim::{Options, Progress};
+use super::directory::{PointPlace, write_point};
+use super::{Job, Manifest, State, SweepDirectory, SweepError, command};
+use crate::pool::{Event, PointEnd, Status, run_all};
+use crate::{Stop, Stopwatch};
+use weir_results::{FileError, Results};
+use weir_sim::Progress;
 use weir_units::Bytes;
 
 /// The time between two writes of `sweep.json`, in wall-clock seconds: with many short points
@@ -26,13 +24,9 @@ const SAVE: f64 = 1.0;
 #[derive(Debug)]
 pub struct Work<'a> {
     /// All points.
-    pub plan: &'a Plan,
-    /// The scenario's files.
-    pub shelf: &'a Shelf,
+    pub job: &'a Job,
     /// The memory that the network of one point may take.
     pub memory: Option<Bytes>,
-    /// Options of the simulator.
-    pub options: Options,
     /// The beginning of the command that repeats a point, before its values: `weir sim FILE`.
     pub start: &'a str,
     /// Ends the points under way early.
@@ -51,14 +45,20 @@ impl Work<'_> {
         jobs: usize,
         on: &mut dyn FnMut(&Status, &Manifest),
     ) -> Result<(), SweepError> {
-        let points = 0..self.plan.points.len();
-        let directories: Vec<PathBuf> = points.clone().map(|point| sweep.point(point)).collect();
+        let points = 0..self.job.plan().points.len();
         let todo: Vec<usize> = points.filter(|point| sweep.manifest.points[*point].state != State::Complete).collect();
+        let (root, flows) = (sweep.path().to_owned(), sweep.contents.flows);
         let (no_more, clock) = (Stop::new(), Stopwatch::start());
         let mut disk: Option<FileError> = None;
         let mut saved = 0.0;
         let mut status = Status::new(todo.len());
-        let work = |point: usize, step: &mut dyn FnMut(Progress)| self.one(point, &directories[point], step);
+        let work = |point: usize, step: &mut dyn FnMut(Progress)| match self.one(point, step) {
+            Ok(results) => {
+                let place = PointPlace { root: &root, of: self.job.part(point, results.seed), flows };
+                end_of(write_point(&place, &results, &command(self.start, &self.job.plan().settings_of(point))))
+            }
+            Err(ended) => ended,
+        };
         let threads = run_all(&todo, jobs, &no_more, &work, &mut |event| {
             status.on(&event);
             if let Event::Ended(point, ended) = event {
@@ -86,24 +86,9 @@ impl Work<'_> {
         }
     }
 
-    fn one(&self, point: usize, directory: &Path, step: &mut dyn FnMut(Progress)) -> PointEnd {
-        if self.stop.is_requested() {
-            return PointEnd::Interrupted;
-        }
-        let settings = self.plan.settings_of(point);
-        let set = Setting::pairs(&settings);
-        let scenario = match self.shelf.read(&ReadOptions { set: set.clone(), memory: self.memory }) {
-            Ok((scenario, _)) => scenario,
-            Err(refused) => return PointEnd::Failed(refused.render(false)),
-        };
-        let outcome = match pool::simulate(&scenario, scenario.seed(), &self.options, self.stop, step) {
-            // A part of a point is no point.
-            Ok(outcome) if outcome.interrupted => return PointEnd::Interrupted,
-            Ok(outcome) => outcome,
-            Err(ended) => return ended,
-        };
-        let run = results::simulated(&scenario, outcome, &set);
-        end_of(write_point(directory, &run, &command(self.start, &settings)))
+    fn one(&self, point: usize, step: &mut dyn FnMut(Progress)) -> Result<Results, PointEnd> {
+        let mut on = |now: Option<Progress>| now.into_iter().for_each(&mut *step);
+        self.job.simulate(point, self.memory, self.stop, &mut on)
     }
 }
 
@@ -120,15 +105,20 @@ fn end_of(written: Result<(), FileError>) -> PointEnd {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use weir_results::Results;
+    use std::path::Path;
+    use weir_results::dataset::PartOf;
 
     /// Two hosts of one name: all files of the point but its page and `point.json`, and the other points go on.
     #[test]
     fn unsound_results_fail_their_point_alone() {
         let directory = tempfile::tempdir().expect("a directory");
-        let point = directory.path().join("point");
-        let results = Results { hosts: vec!["h1".to_owned(), "h1".to_owned()], ..Results::default() };
-        let ended = end_of(write_point(&point, &results, "weir sim s.yaml"));
+        let point = directory.path().join("points/point");
+        let part = directory.path().join("dataset/statistics/point.parquet");
+        let of = PartOf { sweep: "ab".to_owned(), point: "point".to_owned(), seed: 1, values: Vec::new() };
+        let place = PointPlace { root: directory.path(), of, flows: false };
+        let complete = |results: Results| Results { complete: true, ..results };
+        let results = complete(Results { hosts: vec!["h1".to_owned(), "h1".to_owned()], ..Results::default() });
+        let ended = end_of(write_point(&place, &results, "weir sim s.yaml"));
         let PointEnd::Failed(cause) = &ended else { panic!("{ended:?}") };
         assert!(cause.ends_with("are complete, but not sound: two hosts are called `h1`"), "{cause}");
         let names = |path: &Path| {
@@ -141,11 +131,13 @@ mod tests {
             assert!(written.contains(name), "{name} in {written:?}");
         }
         assert!(!written.contains("report.html") && !written.contains("point.json"), "{written:?}");
+        assert!(!part.exists());
 
         // A sound run has both; a later unsound one in its place leaves no page of another run.
-        let sound = Results { hosts: vec!["h1".to_owned(), "h2".to_owned()], ..Results::default() };
-        assert!(matches!(end_of(write_point(&point, &sound, "weir sim s.yaml")), PointEnd::Complete));
+        let sound = complete(Results { hosts: vec!["h1".to_owned(), "h2".to_owned()], ..Results::default() });
+        assert!(matches!(end_of(write_point(&place, &sound, "weir sim s.yaml")), PointEnd::Complete));
         assert!(names(&point).contains("report.html") && names(&point).contains("point.json"));
+        assert!(place.of.is_at(&part));
         let again = crate::run_files::write(&point, &results, "weir sim s.yaml");
         assert!(matches!(again, Err(FileError::Unsound { .. })) && !names(&point).contains("report.html"));
         assert!(matches!(end_of(Err(FileError::NotEmpty(point))), PointEnd::Disk(_)));

@@ -11,7 +11,7 @@ use sha2::{Digest, Sha256};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use weir_document::{Diagnostics, Source};
+use weir_document::{Diagnostic, Diagnostics, Source, Span};
 use weir_policy::Policy;
 use weir_scenario::{Files, Outcome, PolicyOutcome, ReadOptions, Scenario, language};
 
@@ -22,12 +22,28 @@ pub struct Shelf {
     directory: PathBuf,
     /// By path; filled while points are read.
     sources: Mutex<BTreeMap<PathBuf, Arc<Source>>>,
+    /// Whether a file that is not here may be read from the disk.
+    open: bool,
 }
+
+/// Paths as they are read, with the files' texts.
+pub(super) type Texts = BTreeMap<PathBuf, String>;
 
 impl Shelf {
     /// A scenario's text, which names files relative to `directory`.
     pub fn new(scenario: Arc<Source>, directory: &Path) -> Self {
-        Self { scenario, directory: directory.to_owned(), sources: Mutex::default() }
+        Self { scenario, directory: directory.to_owned(), sources: Mutex::default(), open: true }
+    }
+
+    /// The files of another process: one that is not among them is refused.
+    pub(super) fn closed(scenario: Arc<Source>, directory: PathBuf, files: BTreeMap<PathBuf, Arc<Source>>) -> Self {
+        Self { scenario, directory, sources: Mutex::new(files), open: false }
+    }
+
+    /// The scenario, the directory of its files, and the texts of the files so far.
+    pub(super) fn content(&self) -> (&Source, PathBuf, Texts) {
+        let texts = self.sources().iter().map(|(path, source)| (path.clone(), source.text().to_owned())).collect();
+        (&self.scenario, self.directory.clone(), texts)
     }
 
     /// The scenario with values set.
@@ -64,6 +80,11 @@ impl Shelf {
     fn source(&self, path: &Path, limit: u64) -> Result<Arc<Source>, Diagnostics> {
         if let Some(source) = self.sources().get(path) {
             return Ok(Arc::clone(source));
+        }
+        if !self.open {
+            let empty = Source::from_text(path.display().to_string(), "");
+            let cause = "the file is not among those that were read when the sweep began";
+            return Err(Diagnostics::one(Diagnostic::error(&empty, Span::default(), cause, "start the sweep again")));
         }
         let source = Source::read(path, limit)?;
         self.sources().insert(path.to_owned(), Arc::clone(&source));

@@ -36,6 +36,10 @@ Files in DIR, all written whole or not at all:
 A sweep has a directory for each point in points/, and
   sweep.json          the scenario's SHA-256, the values, and the state of each point
   points.csv          a row for each complete point, group and size bin
+  dataset/statistics/NAME.parquet
+                      the same rows of a point with types, for read_parquet('DIR/dataset/statistics/*')
+  dataset/flows/NAME.parquet
+                      with --flows, the flows of a point beside its swept values
   points/NAME/point.json
                       the point's statistics; where it exists, the point is complete
 

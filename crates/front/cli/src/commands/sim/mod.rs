@@ -51,6 +51,9 @@ pub(crate) struct Args {
     /// How many points of a sweep run at once; as many as there are processors where not given
     #[arg(long, value_name = "N", requires = "sweep", value_parser = values::jobs)]
     jobs: Option<NonZeroUsize>,
+    /// Add the flows of each point of a sweep to its dataset, as Parquet
+    #[arg(long, requires_all = ["sweep", "report"])]
+    flows: bool,
     /// Fail when an invariant of the simulator breaks; a third to a half slower
     #[arg(long)]
     checkers: bool,

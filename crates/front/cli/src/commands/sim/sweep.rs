@@ -9,7 +9,9 @@ use crate::{input, text};
 use std::num::NonZeroUsize;
 use std::path::Path;
 use weir_runs::pool::Status;
-use weir_runs::sweep::{Manifest, Plan, Setting, Shelf, State, SweepDirectory, Work, options, short_names};
+use weir_runs::sweep::{
+    Contents, Job, Manifest, Plan, Setting, Shelf, State, SweepDirectory, Work, options, short_names,
+};
 use weir_runs::{memory, shaper_remarks};
 use weir_scenario::language;
 use weir_sim::{Options, Progress};
@@ -37,27 +39,24 @@ pub(super) fn run(args: &Args, settings: Vec<Setting>, ui: &mut Ui) -> Result<Ex
     input::print_notes(&notes, ui)?;
     input::for_the_simulator(&scenario)?;
 
-    let manifest = Manifest::new(&plan, &shelf, &scenario, command(args, &plan));
-    let mut sweep = SweepDirectory::open(report, manifest, args.force)?;
+    let command = command(args, &plan);
+    let job = Job::new(plan, shelf, args.flows, Options { check: args.checkers });
+    let manifest = Manifest::new(&job, &scenario, command);
+    let contents = Contents { runs: true, flows: args.flows };
+    let mut sweep = SweepDirectory::open(report, manifest, contents, args.force)?;
     let interrupt = Interrupt::listen()?;
     let kept = match sweep.manifest.counts().0 {
         0 => String::new(),
         kept => format!(", {kept} already complete"),
     };
     let checkers = if args.checkers { ", checkers on" } else { "" };
-    let count = text::count(plan.points.len(), "point");
+    let points = job.plan().points.len();
+    let count = text::count(points, "point");
     ui.notice(&format!("{}: {count}{kept}, {jobs} at a time{checkers}\n", scenario.name()))?;
     // Its network would take memory from the points.
     drop(scenario);
 
-    let work = Work {
-        plan: &plan,
-        shelf: &shelf,
-        memory,
-        options: Options { check: args.checkers },
-        start: &args.start(),
-        stop: interrupt.stop(),
-    };
+    let work = Work { job: &job, memory, start: &args.start(), stop: interrupt.stop() };
     run_watched(&work, &mut sweep, jobs, ui)?;
     let summaries = sweep.summaries()?;
     if let Some(page) = sweep.write_report(&summaries)? {
@@ -71,7 +70,7 @@ pub(super) fn run(args: &Args, settings: Vec<Setting>, ui: &mut Ui) -> Result<Ex
     }
     let (complete, failed) = sweep.manifest.counts();
     Ok(match () {
-        () if interrupt.is_requested() && complete + failed < plan.points.len() => Exit::Interrupted,
+        () if interrupt.is_requested() && complete + failed < points => Exit::Interrupted,
         () if failed > 0 => Exit::Failed,
         () => Exit::Done,
     })
@@ -93,7 +92,7 @@ fn run_watched(work: &Work<'_>, sweep: &mut SweepDirectory, jobs: usize, ui: &mu
     let mut watch = Watch::new(ui.err_is_terminal());
     let ran = work.run(sweep, jobs, &mut |status, manifest| {
         let done = status.fraction();
-        watch.show(done, ui, |elapsed| describe(work.plan, manifest, status, progress::left(done, elapsed)));
+        watch.show(done, ui, |elapsed| describe(work.job.plan(), manifest, status, progress::left(done, elapsed)));
     });
     watch.finish();
     Ok(ran?)

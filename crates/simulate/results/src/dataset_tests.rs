@@ -1,0 +1,79 @@
+//! Parts read back as the rows of the table, and name their sweep and point.
+
+use super::*;
+use crate::bins::SizeBins;
+use crate::sample::sample;
+use parquet::record::Field;
+
+fn part_of(sweep: &str, point: &str, seed: u64) -> PartOf {
+    let values = [("transport", "dctcp"), ("traffic[0].load", "60%")];
+    let values = values.map(|(path, value)| (path.to_owned(), value.to_owned())).into();
+    PartOf { sweep: sweep.to_owned(), point: point.to_owned(), seed, values }
+}
+
+fn file(bytes: &[u8]) -> (tempfile::TempDir, std::path::PathBuf) {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("part.parquet");
+    std::fs::write(&path, bytes).unwrap();
+    (directory, path)
+}
+
+fn rows_of(path: &Path) -> (Vec<String>, Vec<Vec<Field>>) {
+    let reader = SerializedFileReader::new(File::open(path).unwrap()).unwrap();
+    let columns = reader.metadata().file_metadata().schema_descr().columns().iter();
+    let names = columns.map(|column| column.name().to_owned()).collect();
+    let fields = |row: parquet::record::Row| row.get_column_iter().map(|(_, field)| field.clone()).collect();
+    (names, reader.get_row_iter(None).unwrap().map(|row| fields(row.unwrap())).collect())
+}
+
+#[test]
+fn statistics_read_back_as_the_rows_of_the_table() {
+    let statistics = Statistics::new(&sample(), &SizeBins::default());
+    let part = part_of("ab", "1_x", u64::MAX);
+    let (_directory, path) = file(&part.statistics(&statistics).unwrap());
+    let (names, found) = rows_of(&path);
+    let table = StatisticsTable::new(part.values.iter().map(|(path, _)| path.clone()).collect());
+    assert_eq!(names, table.header());
+    assert_eq!(names[..6], ["point", "seed", "transport", "traffic[0].load", "group", "over_bytes"]);
+    let text = |field: &Field| match field {
+        Field::Null => String::new(),
+        Field::Str(text) => text.clone(),
+        Field::ULong(number) => number.to_string(),
+        Field::Double(number) => number.to_string(),
+        other => panic!("{other:?}"),
+    };
+    let found: Vec<Vec<String>> = found.iter().map(|row| row.iter().map(text).collect()).collect();
+    assert_eq!(found, table.rows(&part, &statistics));
+    assert_eq!(found.len(), 6 * (1 + statistics.groups.len()));
+    // The row of all sizes alone has the values of its group.
+    let goodput = names.iter().position(|name| name == "goodput_bps").unwrap();
+    assert!(!found[0][goodput].is_empty() && found[1][goodput].is_empty());
+}
+
+#[test]
+fn flows_read_back_beside_their_point() {
+    let results = sample();
+    let part = part_of("ab", "1_x", 7);
+    let (_directory, path) = file(&part.flows(&results).unwrap());
+    let (names, rows) = rows_of(&path);
+    assert_eq!(names[..4], ["point", "seed", "swept_transport", "traffic[0].load"]);
+    assert_eq!(names[4..], FLOW_COLUMNS);
+    let ids: Vec<Field> = results.flows.iter().map(|flow| Field::ULong(flow.id)).collect();
+    assert_eq!(rows.iter().map(|row| row[4].clone()).collect::<Vec<_>>(), ids);
+    assert!(rows.iter().all(|row| row[1] == Field::ULong(7) && row[2] == Field::Str("dctcp".to_owned())));
+}
+
+#[test]
+fn parts_of_others_and_torn_parts_do_not_count() {
+    let statistics = Statistics::new(&sample(), &SizeBins::default());
+    let part = part_of("ab", "1_x", 1);
+    let bytes = part.statistics(&statistics).unwrap();
+    let (directory, path) = file(&bytes);
+    assert!(part.is_at(&path));
+    assert!(!part_of("ac", "1_x", 1).is_at(&path) && !part_of("ab", "2_x", 1).is_at(&path));
+    assert!(!part.is_at(&directory.path().join("absent.parquet")) && !part.is_at(directory.path()));
+    std::fs::write(&path, &bytes[..bytes.len() - 1]).unwrap();
+    assert!(!part.is_at(&path));
+    std::fs::write(&path, vec![0; bytes.len()]).unwrap();
+    assert!(!part.is_at(&path));
+}
