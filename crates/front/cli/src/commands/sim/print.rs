@@ -320,7 +320,7 @@ fn by_size(statistics: &Statistics, values: impl Fn(&BinStatistics) -> [String; 
     table
 }
 
-/// The bins of a group to show: more than one, and only where they tell more than the group's row.
+/// The bins of a group to show: where there are several of them, and a flow of the group has ended.
 fn bins(group: &GroupStatistics) -> impl Iterator<Item = &BinStatistics> {
     let used = group.bins.iter().filter(|bin| bin.flows > 0);
     let several = used.clone().count() > 1 && group.all.flows > group.all.unfinished;
