@@ -1,5 +1,5 @@
-//! Limits in the kernel, and the plugin on real interfaces without other plugins: the queue inside is fq_codel where the
-//! kernel has it, what is installed passes CHECK, and a result passes unchanged.
+//! Limits in the kernel, and the plugin on real interfaces without other plugins: the queue inside is fq_codel where
+//! the kernel has it, what is installed passes CHECK, and a result passes unchanged.
 
 use std::io::Write;
 use std::path::Path;
