@@ -17,6 +17,7 @@
 //! | [`imported_flows()`] | a list of flows of another program | `import` |
 //! | [`trace()`] | a trace of times and sizes, as CSV | `trace` |
 //! | [`paper()`] | a published experiment, beside fixed scenarios, policy and demands | `paper` |
+//! | [`cni_configuration()`] | a network configuration of the CNI plugin | `cni_configuration` |
 //! | [`rack_datagram()`] | a rack datagram, with or without its tag | `rack_datagram` |
 //! | [`fabric_datagram()`] | one between racks and the fabric broker | `fabric_datagram` |
 //! | [`credit_datagram()`] | a datagram of credits, with or without its tag | `credit_datagram` |
@@ -33,6 +34,7 @@
 //! cargo test -p weir-fuzz-targets                             # replay the seeds
 //! ```
 
+mod cni_configuration;
 mod credit_datagram;
 mod demands;
 mod fabric_datagram;
@@ -47,6 +49,7 @@ mod shares;
 mod table;
 mod trace;
 
+pub use cni_configuration::cni_configuration;
 pub use credit_datagram::{credit_datagram, seeds as credit_datagram_seeds};
 pub use demands::demands;
 pub use fabric_datagram::{fabric_datagram, seeds as fabric_datagram_seeds};

@@ -40,6 +40,11 @@ fn policy() {
 }
 
 #[test]
+fn cni_configuration() {
+    replay("cni_configuration", weir_fuzz_targets::cni_configuration);
+}
+
+#[test]
 fn demands() {
     replay("demands", weir_fuzz_targets::demands);
 }

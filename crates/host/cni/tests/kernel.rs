@@ -1,9 +1,9 @@
-//! Limits in the kernel, and the plugin on real interfaces without other plugins: the queue inside is fq_codel where the
-//! kernel has it, what is installed passes CHECK, and a result passes unchanged.
+//! Limits in the kernel, and the plugin on real interfaces without other plugins: the queue inside is fq_codel where
+//! the kernel has it, what is installed passes CHECK, and a result passes unchanged.
 
 use std::io::Write;
 use std::path::Path;
-use std::process::{Command, Stdio};
+use std::process::Command;
 use weir_cni::link::{at, named, socket};
 use weir_cni::shaper::{End, Queue, Shaper, check_absent, probe, remove};
 use weir_linux::netns::{Netns, Prefix, connect, scratch};
@@ -66,17 +66,17 @@ fn installed_limits_pass_check_and_others_do_not() {
     }
 }
 
-/// Runs the plugin in a namespace; its output, or its error.
+/// Runs the plugin's function in a namespace; its output, or its error.
 fn plugin(host: &Netns, verb: &str, pod: &Netns, interface: &str, input: &str) -> Result<String, String> {
-    let mut command = host.command(env!("CARGO_BIN_EXE_weir-cni")).expect("the plugin");
-    command.env_clear().env("CNI_COMMAND", verb).env("CNI_CONTAINERID", "4f1a").env("CNI_IFNAME", interface);
-    command.env("CNI_ARGS", "K8S_POD_NAMESPACE=shop;K8S_POD_NAME=web-1;K8S_POD_UID=11e7");
-    command.env("CNI_NETNS", format!("/run/netns/{}", pod.name()));
-    let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().expect("the plugin");
-    child.stdin.take().expect("a pipe").write_all(input.as_bytes()).expect("read");
-    let output = child.wait_with_output().expect("output");
-    let text = String::from_utf8(output.stdout).expect("text");
-    if output.status.success() { Ok(text) } else { Err(text) }
+    let variable = |name: &str| match name {
+        "CNI_COMMAND" => Some(verb.into()),
+        "CNI_CONTAINERID" => Some("4f1a".into()),
+        "CNI_IFNAME" => Some(interface.into()),
+        "CNI_ARGS" => Some("K8S_POD_NAMESPACE=shop;K8S_POD_NAME=web-1;K8S_POD_UID=11e7".into()),
+        "CNI_NETNS" => Some(format!("/run/netns/{}", pod.name()).into()),
+        _ => None,
+    };
+    host.run(|| weir_cni::run(variable, input.as_bytes())).expect("inside")
 }
 
 fn configuration(version: &str, records: &Path, previous: &str) -> String {
