@@ -14,6 +14,7 @@
 //! | [`arrows`] | dependencies between crates against the direction of the layers |
 //! | [`versions`] | versions other than those of docs/reference/compatibility.md and CHANGELOG.md |
 //! | [`messages`] | quoted messages in docs/how-to/troubleshoot.md that no source has |
+//! | [`wire`] | tables of docs/reference/wire.md that differ from those in the code |
 //!
 //! The length of Rust functions is clippy's `too_many_lines`, with the same bound; an exception is
 //! an `expect` with its reason.
@@ -27,4 +28,5 @@ pub mod messages;
 pub mod terms;
 pub mod tree;
 pub mod versions;
+pub mod wire;
 pub mod wording;

@@ -5,7 +5,7 @@ use weir_tidy::links::Links;
 use weir_tidy::terms::Terms;
 use weir_tidy::tree::File;
 use weir_tidy::wording::Wording;
-use weir_tidy::{arrows, length, messages, tree, versions};
+use weir_tidy::{arrows, length, messages, tree, versions, wire};
 
 fn files() -> Vec<File> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../..");
@@ -48,6 +48,12 @@ fn descriptions_and_tests_are_named_by_nouns_and_results() {
 #[test]
 fn dependencies_follow_the_layers() {
     let found = arrows::check(&files());
+    assert!(found.is_empty(), "{} violations:\n{}", found.len(), found.join("\n"));
+}
+
+#[test]
+fn the_tables_of_messages_are_those_of_the_code() {
+    let found = wire::check(&files());
     assert!(found.is_empty(), "{} violations:\n{}", found.len(), found.join("\n"));
 }
 

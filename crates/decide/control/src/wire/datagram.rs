@@ -12,7 +12,7 @@
 //! | 4, 4 | first and last service covered; in kinds 7 and 8 zero, and a field of the notice |
 //! | 2 | only in kind 2: age of the limits in 10 ms, rounded up |
 //! | 7 to 11 each | rows: a service and two rates, see `rows.rs` |
-//! | 16 | tag over all preceding bytes, see [`super::key`] |
+//! | 16 | tag over all preceding bytes, see `key.rs` |
 //!
 //! Kind 7 is the newest epoch and round that the sender has received of another broker. Its field is that broker,
 //! where the fabric broker has the number 2³² - 1. The first service is 1 in a notice about the fabric broker to the
