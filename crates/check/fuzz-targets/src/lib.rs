@@ -22,6 +22,7 @@
 //! | [`fabric_datagram()`] | one between racks and the fabric broker | `fabric_datagram` |
 //! | [`credit_datagram()`] | a datagram of credits, with or without its tag | `credit_datagram` |
 //! | [`fabric_stream()`] | a message between a leader and the fabric broker on a stream | `fabric_stream` |
+//! | [`redaction()`] | a text of the archive of `weir capture` | `redaction` |
 //!
 //! The functions do not depend on the fuzzing engine, so `tests/corpora.rs` replays the committed
 //! seeds with stable Rust: a crash that was found and fixed is committed to `fuzz/corpus/<target>/`
@@ -43,6 +44,7 @@ mod import;
 mod paper;
 mod policy;
 mod rack_datagram;
+mod redaction;
 mod refusal;
 mod scenario;
 mod shares;
@@ -58,6 +60,7 @@ pub use import::{imported_flows, imported_sizes};
 pub use paper::paper;
 pub use policy::policy;
 pub use rack_datagram::{rack_datagram, seeds as rack_datagram_seeds};
+pub use redaction::redaction;
 pub use scenario::scenario;
 pub use table::{flow_list, sizes};
 pub use trace::trace;

@@ -80,6 +80,11 @@ fn trace() {
 }
 
 #[test]
+fn redaction() {
+    replay("redaction", weir_fuzz_targets::redaction);
+}
+
+#[test]
 fn paper() {
     replay("paper", weir_fuzz_targets::paper);
 }

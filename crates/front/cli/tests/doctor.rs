@@ -3,6 +3,7 @@
 mod agent_pair;
 mod common;
 mod program;
+mod unit_manager;
 
 use agent_pair::Pair;
 use common::{WEIR, one_at_a_time, signal, skipped, wait_for};
@@ -10,6 +11,8 @@ use program::{directory, file, run, text};
 use serde_json::Value;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
+use std::process::Command;
+use unit_manager::Manager;
 use weir_linux::interface::Interface;
 use weir_linux::netns::{Netns, Prefix, connect};
 use weir_observe::{Publisher, server};
@@ -191,6 +194,66 @@ fn faults_of_an_agent_are_mended() {
     is_mended(&pair.m1, &[], "host.leftovers", "doubtful");
     let (found, _) = state(&pair.m1, &[&policy, "--status", &status], "peers.route");
     assert_eq!(found, "wrong");
+}
+
+/// A program beside the manager; `systemctl` is that of its user, who is root.
+fn beside(manager: &Manager, program: &str) -> Command {
+    let mut command = manager.inside(program);
+    command.env("PATH", "/etc/weir/bin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin");
+    command
+}
+
+/// The state of a check of the agent's host, and its mend.
+fn state_beside(manager: &Manager, id: &str) -> (Value, Value) {
+    let mut command = beside(manager, "weir");
+    command.args(["doctor", "/etc/weir/policy.yaml", "--status", "/run/weir/agent.json", "--json"]);
+    let output = command.output().expect("runs");
+    let findings: Vec<Value> = serde_json::from_slice(&output.stdout).expect("findings");
+    let finding = finding(&findings, id);
+    (finding["state"].clone(), finding["mend"].clone())
+}
+
+/// The same as [`is_mended`] where the unit runs.
+fn is_mended_beside(manager: &Manager, id: &str, fault: &str) {
+    let (found, command) = state_beside(manager, id);
+    let command = command.as_str().expect("a mend");
+    assert_eq!(found, fault, "{id}: {command}");
+    let output = beside(manager, "sh").args(["-c", command]).output().expect("runs");
+    assert!(output.status.success(), "{command}: {}", text(&output.stderr));
+    wait_for(&format!("{id} to be fine"), 20, || state_beside(manager, id).0 == "fine");
+}
+
+#[test]
+fn faults_of_a_unit_are_mended() {
+    const UNIT: (&str, &str) = ("weir-agent.service", include_str!("../../../../packaging/weir-agent.service"));
+    if skipped("weir doctor of a unit") {
+        return;
+    }
+    let _one = one_at_a_time();
+    let pair = Pair::new("wdou");
+    let Some(manager) = Manager::start(&pair.m1, &pair.directory.path().join("manager"), &[UNIT]) else { return };
+    std::fs::create_dir(manager.etc().join("bin")).expect("made");
+    manager.write("bin/systemctl", "#!/bin/sh\nexec /usr/bin/systemctl --user \"$@\"\n", 0o755, 0);
+    let options = "WEIR_AGENT=\"--interface eth0 --machine m1\"\n";
+    manager.write("policy.yaml", agent_pair::POLICY, 0o644, 0);
+    manager.write("key", std::fs::read(&pair.key).expect("made"), 0o600, 0);
+    manager.write("agent.conf", options, 0o644, 0);
+    manager.must("start", UNIT.0);
+    is_mended_beside(&manager, "service.units", "doubtful");
+    assert_eq!(state_beside(&manager, "service.program").0, "fine");
+
+    manager.must("stop", UNIT.0);
+    is_mended_beside(&manager, "service.units", "wrong");
+
+    wait_for("the agent's status", 20, || state_beside(&manager, "agent.policy").0 == "fine");
+    manager.write("policy.yaml", agent_pair::POLICY.replace("20Mb/s", "30Mb/s"), 0o644, 0);
+    is_mended_beside(&manager, "agent.policy", "wrong");
+
+    manager.write("agent.conf", "WEIR_AGENT=\"--interface eth0 --machine m9\"\n", 0o644, 0);
+    assert!(!manager.systemctl(&["restart", UNIT.0]).0, "the options are refused");
+    assert_eq!(state_beside(&manager, "service.units").0, "wrong");
+    manager.write("agent.conf", options, 0o644, 0);
+    is_mended_beside(&manager, "service.units", "wrong");
 }
 
 #[test]

@@ -5,6 +5,7 @@
 //! test's, so that a unit is run as it is shipped, with the paths it names, and nothing of the host
 //! is touched; and in the network namespace of a lab's host, with which it ends.
 #![expect(clippy::disallowed_methods, reason = "tests of real processes wait in real time")]
+#![allow(dead_code, reason = "each test file uses a part of this")]
 
 use crate::common::{WEIR, wait_for};
 use std::fs;

@@ -94,19 +94,26 @@ pub(super) fn peers(facts: &Facts) -> Verdict {
     })
 }
 
-/// A counter of datagrams that do not count.
-fn counter(count: u64, what: &str, why: &'static str) -> Verdict {
-    if count == 0 { fine("none refused") } else { doubtful(format!("{count} datagrams {what}"), why) }
+/// A counter of datagrams that do not count; `compare` is to have the same output on all machines.
+fn counter(count: u64, what: &str, why: &'static str, compare: String) -> Verdict {
+    match count {
+        0 => fine("none refused"),
+        _ => doubtful(format!("{count} datagrams {what}"), why).mend(compare),
+    }
 }
 
 pub(super) fn keys(facts: &Facts) -> Verdict {
     let why = "since the agent's start: a machine has another key, or forged datagrams arrive";
-    of_agent(facts, |agent| counter(agent.counters.datagrams_forged, "with an invalid tag", why))
+    let key = facts.key.as_ref().map_or_else(|| "/etc/weir/key".to_owned(), |(path, _)| path.display().to_string());
+    let compare = format!("sha256sum {}", quoted(&key));
+    of_agent(facts, |agent| counter(agent.counters.datagrams_forged, "with an invalid tag", why, compare))
 }
 
 pub(super) fn versions(facts: &Facts) -> Verdict {
     let why = "since the agent's start: a machine runs another version of Weir";
-    of_agent(facts, |agent| counter(agent.counters.datagrams_other_version, "of another version", why))
+    of_agent(facts, |agent| {
+        counter(agent.counters.datagrams_other_version, "of another version", why, "weir --version".to_owned())
+    })
 }
 
 pub(super) fn filters(facts: &Facts) -> Verdict {

@@ -29,7 +29,9 @@ pub(super) fn clock_synchronised(facts: &Facts) -> Verdict {
     match &facts.clock_synchronised {
         Err(error) => skipped(error),
         Ok(true) => fine("synchronised"),
-        Ok(false) => doubtful("not synchronised", "certificates are valid by the system clock").mend("timedatectl"),
+        Ok(false) => {
+            doubtful("not synchronised", "certificates are valid by the system clock").mend("timedatectl set-ntp true")
+        }
     }
 }
 
