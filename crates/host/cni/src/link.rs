@@ -180,11 +180,13 @@ impl Pair {
             return refused(format!("{interface} in {} is {kind}", namespace.path), hint);
         };
         let mut socket = socket()?;
+        let host = at(&mut socket, peer)?;
+        // Assigned when the kernel lists the link, at the latest.
         let id = namespace.id(&mut socket)?;
         let is_peer = |link: &Link| {
             link.kind == "veth" && link.peer == Some(pod.index) && id.is_some_and(|id| link.peer_namespace == Some(id))
         };
-        match at(&mut socket, peer)?.filter(is_peer) {
+        match host.filter(is_peer) {
             Some(host) => Ok(Self { pod, host }),
             None => {
                 let what = format!("the peer of {interface} in {} is not in the plugin's namespace", namespace.path);
