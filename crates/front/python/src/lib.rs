@@ -4,7 +4,7 @@
 //! value. Approach: a thin shell over `weir-answers` and `weir-runs`. Documents are read, and questions computed, by
 //! the same functions as those of the command line; answers are plain objects, equal to the output of `--json`, and the
 //! results of runs are Arrow tables. Mistakes raise exceptions with file, line, cause and hint as values. The package
-//! reads files and never writes them.
+//! reads files; only the directory of a sweep is written.
 //!
 //! | module | does |
 //! |---|---|
@@ -15,6 +15,7 @@
 //! | `planning` | the options of `Policy.plan` |
 //! | `scenario` | `weir.Scenario` and its runs |
 //! | `results` | `weir.Results` |
+//! | `sweep` | the points and the directory of `weir.sweep` |
 //! | `table` | `weir.Table`: Arrow's C data interface |
 //!
 //! Threads and the GIL:
@@ -47,6 +48,7 @@ mod planning;
 mod policy;
 mod results;
 mod scenario;
+mod sweep;
 mod table;
 
 use pyo3::prelude::*;
@@ -59,5 +61,7 @@ fn package(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<scenario::Scenario>()?;
     module.add_class::<scenario::Progress>()?;
     module.add_class::<results::Results>()?;
+    module.add_class::<sweep::SweepJob>()?;
+    module.add_class::<sweep::SweepDirectory>()?;
     module.add_class::<table::Table>()
 }

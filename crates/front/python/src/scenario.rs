@@ -15,6 +15,7 @@ use weir_answers::AnswerError;
 use weir_document::{Diagnostic, Diagnostics, Source, quote};
 use weir_runs::pool::fraction;
 use weir_runs::simulation::{self, Ran};
+use weir_runs::sweep::Setting;
 use weir_runs::{Stop, memory, results, shaper_remarks};
 use weir_scenario::{Disk, ReadOptions, language};
 use weir_sim::{Options, RunError};
@@ -93,6 +94,19 @@ impl Scenario {
 
     fn read(&self) -> Arc<Read> {
         Arc::clone(&self.read.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// The changed values in the order of the command line, which has the seed last.
+    pub(crate) fn settings(&self) -> Vec<Setting> {
+        let read = self.read();
+        let setting = |(path, value): &(String, String)| Setting { path: path.clone(), value: value.clone() };
+        let (seed, others): (Vec<_>, Vec<_>) = read.set.iter().map(setting).partition(|of| of.path == "seed");
+        others.into_iter().chain(seed).collect()
+    }
+
+    /// Its text, and the directory of the files that it names.
+    pub(crate) fn place(&self) -> (Arc<Source>, PathBuf) {
+        (Arc::clone(&self.source), self.directory.clone())
     }
 
     /// Reads the scenario again with more changed values; a later value of a path replaces an earlier one.
@@ -243,7 +257,7 @@ fn step(py: Python<'_>, progress: Option<&Py<PyAny>>, now: Option<&weir_sim::Pro
 }
 
 /// A scalar as it is written in documents.
-fn scalar(path: &str, value: &Bound<'_, PyAny>) -> PyResult<String> {
+pub(crate) fn scalar(path: &str, value: &Bound<'_, PyAny>) -> PyResult<String> {
     if let Ok(flag) = value.cast::<PyBool>() {
         return Ok(flag.is_true().to_string());
     }

@@ -2,10 +2,12 @@
 
 ``Policy`` reads a policy and answers questions about it. Answers are plain objects, equal to the output of the command
 line's ``--json``. ``Scenario`` runs in the simulator, and the tables of its ``Results`` are read by any library that
-takes Arrow's PyCapsule interface, such as pyarrow, pandas and polars.
+takes Arrow's PyCapsule interface, such as pyarrow, pandas and polars. ``sweep`` runs a scenario at every combination of
+some values, on this machine or on a cluster.
 """
 
 from ._errors import Diagnostic, InputError, PolicyError, ScenarioError
+from ._sweep import Sweep, sweep
 from ._weir import Policy, Progress, Results, Scenario, Table, __version__
 
 __all__ = [
@@ -17,6 +19,8 @@ __all__ = [
     "Results",
     "Scenario",
     "ScenarioError",
+    "Sweep",
     "Table",
     "__version__",
+    "sweep",
 ]

@@ -8,7 +8,16 @@ from typing_extensions import CapsuleType, TypeAlias
 
 from ._errors import Diagnostic
 
-__all__ = ["Policy", "Progress", "Results", "Scenario", "Table", "__version__"]
+__all__ = [
+    "Policy",
+    "Progress",
+    "Results",
+    "Scenario",
+    "SweepDirectory",
+    "SweepJob",
+    "Table",
+    "__version__",
+]
 __version__: str
 
 _Path: TypeAlias = str | PathLike[str]
@@ -142,3 +151,41 @@ class Table:
     def __len__(self) -> int: ...
     def __arrow_c_schema__(self) -> CapsuleType: ...
     def __arrow_c_stream__(self, requested_schema: object | None = None) -> CapsuleType: ...
+
+_Value: TypeAlias = str | int | float | bool
+
+# What a worker returns: state, text, and the parts of statistics and flows.
+_Outcome: TypeAlias = tuple[str, str, bytes | None, bytes | None]
+
+@final
+class SweepJob:
+    def __new__(
+        cls,
+        scenario: Scenario,
+        grid: Sequence[Sequence[tuple[str, Sequence[_Value]]]],
+        *,
+        flows: bool = False,
+        checkers: bool = False,
+    ) -> SweepJob: ...
+    @classmethod
+    def from_bytes(cls, job: bytes) -> SweepJob: ...
+    def __reduce__(self) -> tuple[Any, tuple[bytes]]: ...
+    @property
+    def names(self) -> list[str]: ...
+    def run(self, point: int, share: int = 1) -> _Outcome: ...
+    def stop(self) -> None: ...
+    def open(self, path: _Path, *, force: bool = False) -> SweepDirectory: ...
+
+@final
+class SweepDirectory:
+    @property
+    def pending(self) -> list[int]: ...
+    @property
+    def failed(self) -> dict[str, str]: ...
+    @property
+    def flows(self) -> bool: ...
+    def store(self, point: int, summary: str, statistics: bytes, flows: bytes | None) -> None: ...
+    def fail(self, point: int, cause: str) -> None: ...
+    def save(self) -> None: ...
+    def finish(self) -> None: ...
+    def close(self) -> None: ...

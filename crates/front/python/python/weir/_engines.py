@@ -1,0 +1,213 @@
+"""The engines that run the points of a sweep, by one interface.
+
+An engine starts a task on some worker, starts it again when a worker is lost, and returns its value or its exception.
+Neither Dask nor Ray is imported unless a client of it is given.
+"""
+
+from __future__ import annotations
+
+import concurrent.futures
+import contextlib
+import os
+import queue
+import sys
+from types import ModuleType
+from typing import Any, Callable, Dict, List, Protocol, Tuple
+from urllib.parse import urlsplit
+
+
+class LostEngine(RuntimeError):
+    """The engine itself is gone: its points have not failed, and the same call runs them again."""
+
+
+class PointError(Exception):
+    """A task that the engine has given up after its retries."""
+
+
+# Seconds between two checks for Ctrl-C.
+PERIOD = 0.1
+
+
+class Engine(Protocol):
+    """What a sweep needs of an engine."""
+
+    def slots(self) -> Tuple[int, int]:
+        """The tasks that can run at once: on all machines, and the most on one of them."""
+
+    def submit(self, function: Callable[..., Any], *arguments: Any) -> Any:
+        """Starts a task, and returns its handle."""
+
+    def wait(self, handles: List[Any]) -> List[Any]:
+        """The handles of those tasks that have ended. Waits for one, but not longer than PERIOD."""
+
+    def result(self, handle: Any) -> Any:
+        """The value of a task that has ended. Raises PointError if it has none, LostEngine if the engine is gone."""
+
+    def close(self, handles: List[Any]) -> None:
+        """Ends the tasks that have not begun, and if possible the others."""
+
+
+class Ended:
+    """The ends of futures, which call back from other threads."""
+
+    def __init__(self) -> None:
+        self._queue: "queue.SimpleQueue[Any]" = queue.SimpleQueue()
+
+    def watch(self, handle: Any) -> Any:
+        handle.add_done_callback(self._queue.put)
+        return handle
+
+    def wait(self, handles: List[Any]) -> List[Any]:
+        with contextlib.suppress(queue.Empty):
+            # Which of them it was does not matter: all that have ended are returned.
+            self._queue.get(timeout=PERIOD)
+        return [handle for handle in handles if handle.done()]
+
+
+class Executor:
+    """An executor of ``concurrent.futures``; without one, threads of this process, which do not hold the GIL."""
+
+    def __init__(self, executor: Any = None) -> None:
+        self._own = concurrent.futures.ThreadPoolExecutor(os.cpu_count()) if executor is None else None
+        self._executor: Any = self._own if executor is None else executor
+        self._ended = Ended()
+
+    def slots(self) -> Tuple[int, int]:
+        # The attribute of the executors of the standard library.
+        workers = getattr(self._executor, "_max_workers", None) or os.cpu_count() or 1
+        return workers, workers
+
+    def submit(self, function: Callable[..., Any], *arguments: Any) -> Any:
+        try:
+            handle = self._executor.submit(function, *arguments)
+        except concurrent.futures.BrokenExecutor as error:
+            raise LostEngine(_lost("executor", error)) from error
+        return self._ended.watch(handle)
+
+    def wait(self, handles: List[Any]) -> List[Any]:
+        return self._ended.wait(handles)
+
+    def result(self, handle: Any) -> Any:
+        try:
+            return handle.result()
+        except (concurrent.futures.BrokenExecutor, concurrent.futures.CancelledError) as error:
+            raise LostEngine(_lost("executor", error)) from error
+        except Exception as error:
+            raise PointError(_text(error)) from error
+
+    def close(self, handles: List[Any]) -> None:
+        for handle in handles:
+            handle.cancel()
+        if self._own is not None:
+            self._own.shutdown(wait=True)
+
+
+class Dask:
+    """A ``distributed.Client``. A task whose worker is lost is run again by the scheduler."""
+
+    def __init__(self, client: Any, retries: int) -> None:
+        if client.asynchronous:
+            raise TypeError("weir.sweep takes a synchronous client: distributed.Client(..., asynchronous=False)")
+        self._client, self._retries, self._ended = client, retries, Ended()
+
+    def slots(self) -> Tuple[int, int]:
+        machines: Dict[str, int] = {}
+        for address, threads in self._client.nthreads().items():
+            machine = urlsplit(address).hostname or address
+            machines[machine] = machines.get(machine, 0) + threads
+        return max(1, sum(machines.values())), max([1, *machines.values()])
+
+    def submit(self, function: Callable[..., Any], *arguments: Any) -> Any:
+        # The job goes with each task: scattered data would be lost with its workers. Without a key of its arguments, a
+        # task is not a result of an earlier one.
+        return self._ended.watch(self._client.submit(function, *arguments, pure=False, retries=self._retries))
+
+    def wait(self, handles: List[Any]) -> List[Any]:
+        return self._ended.wait(handles)
+
+    def result(self, handle: Any) -> Any:
+        if handle.status in ("cancelled", "lost"):
+            raise LostEngine(_lost("scheduler", f"a task is {handle.status}"))
+        try:
+            return handle.result()
+        except Exception as error:
+            raise PointError(_text(error)) from error
+
+    def close(self, handles: List[Any]) -> None:
+        if handles:
+            self._client.cancel(handles)
+
+
+class Ray:
+    """The module ``ray`` after ``ray.init``. A task whose worker or node is lost is run again."""
+
+    def __init__(self, ray: Any, retries: int) -> None:
+        if not ray.is_initialized():
+            raise RuntimeError("Ray has not been started\nhint: call ray.init() first")
+        self._ray, self._retries = ray, retries
+        self._shared: Dict[int, Any] = {}
+
+    def slots(self) -> Tuple[int, int]:
+        nodes = [int(node["Resources"].get("CPU", 0)) for node in self._ray.nodes() if node["Alive"]]
+        return max(1, sum(nodes)), max([1, *nodes])
+
+    def submit(self, function: Callable[..., Any], *arguments: Any) -> Any:
+        # Objects that are no numbers are stored once. The driver is their owner, so they outlive workers.
+        stored = [one if isinstance(one, int) else self._once(one, self._ray.put) for one in arguments]
+        return self._once(function, self._task).remote(*stored)
+
+    def _task(self, function: Callable[..., Any]) -> Any:
+        options = {"num_cpus": 1, "max_retries": self._retries, "retry_exceptions": [OSError]}
+        return self._ray.remote(**options)(function)
+
+    def _once(self, one: Any, share: Callable[[Any], Any]) -> Any:
+        if id(one) not in self._shared:
+            # The object is kept, so that no other one has its id.
+            self._shared[id(one)] = (one, share(one))
+        return self._shared[id(one)][1]
+
+    def wait(self, handles: List[Any]) -> List[Any]:
+        self._ray.wait(handles, num_returns=1, timeout=PERIOD)
+        return list(self._ray.wait(handles, num_returns=len(handles), timeout=0)[0])
+
+    def result(self, handle: Any) -> Any:
+        errors = self._ray.exceptions
+        try:
+            return self._ray.get(handle)
+        except (errors.RayTaskError, errors.WorkerCrashedError, errors.OutOfMemoryError, errors.NodeDiedError) as error:
+            raise PointError(_text(error)) from error
+        except errors.RayError as error:
+            raise LostEngine(_lost("cluster", error)) from error
+
+    def close(self, handles: List[Any]) -> None:
+        for handle in handles:
+            self._ray.cancel(handle)
+        self._shared.clear()
+
+
+def _lost(what: str, error: object) -> str:
+    return f"the {what} ended: {error}\nhint: the same call with a new one runs the points that are not complete"
+
+
+def _text(error: BaseException) -> str:
+    return f"{type(error).__name__}: {error}"
+
+
+def engine(client: Any, retries: int) -> Engine:
+    """The engine of a client."""
+    if client is None:
+        return Executor()
+    if isinstance(client, concurrent.futures.Executor):
+        return Executor(client)
+    if client == "ray" or isinstance(client, ModuleType) and client.__name__ == "ray":
+        import ray
+
+        return Ray(ray, retries)
+    # An object can be a client only if its library has been imported.
+    distributed = sys.modules.get("distributed")
+    if distributed is not None and isinstance(client, distributed.Client):
+        return Dask(client, retries)
+    raise TypeError(
+        f"weir.sweep cannot run points on {client!r}\n"
+        "hint: a client is an executor of concurrent.futures, a distributed.Client, the module ray, or None"
+    )
