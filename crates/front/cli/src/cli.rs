@@ -29,7 +29,7 @@ const GROUPS: &[(&str, &[&str])] = &[
     ("Experiments", &["import", "sim", "report", "lab", "reproduce"]),
     (
         "Running",
-        &["agent", "exec", "fabric", "switch", "forwarder", "key", "certificate", "doctor", "top", "dashboard"],
+        &["agent", "exec", "fabric", "switch", "forwarder", "key", "certificate", "doctor", "pods", "top", "dashboard"],
     ),
     ("Setup", &["completions"]),
 ];

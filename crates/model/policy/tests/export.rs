@@ -57,8 +57,8 @@ fn changed_values_are_in_the_export() {
 fn selectors_of_pods_are_in_the_export() {
     let text = |labels: &str| {
         format!(
-            "weir: 1\nnetwork: {{ nic: 1Gb/s, racks: {{ r: {{ uplink: 10Gb/s, machines: [m] }} }} }}\nservices: {{ a: {{ \
-             match: [ {{ pod: {{ namespace: shop, name: \"web-*\", labels: \"{labels}\" }} }} ] }} }}\n"
+            "weir: 1\nnetwork: {{ nic: 1Gb/s, racks: {{ r: {{ uplink: 10Gb/s, machines: [m] }} }} }}\nservices: {{ a: \
+             {{ match: [ {{ pod: {{ namespace: shop, name: \"web-*\", labels: \"{labels}\" }} }} ] }} }}\n"
         )
     };
     let read = |labels: &str| Policy::parse("policy.yaml", &text(labels)).unwrap_or_else(|errors| panic!("{errors}")).0;

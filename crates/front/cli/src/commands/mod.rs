@@ -19,6 +19,7 @@ mod limit_rule;
 mod manual;
 mod place;
 mod plan;
+mod pods;
 mod report;
 mod reproduce;
 mod schema;
@@ -72,6 +73,8 @@ pub(crate) enum Command {
     Certificate(certificate::Args),
     /// Check this host: what prevents the policy from being enforced
     Doctor(doctor::Args),
+    /// Write the labels of this node's pods for the agent
+    Pods(pods::Args),
     /// Show machines and services as they are now
     Top(top::Args),
     /// Serve a page that shows racks, machines and services over time
@@ -106,6 +109,7 @@ pub(crate) fn run(command: &Command, ui: &mut Ui) -> Result<Exit, CommandError> 
         Command::Fabric(args) => fabric::run(args, ui),
         Command::Certificate(args) => certificate::run(args, ui),
         Command::Doctor(args) => doctor::run(args, ui),
+        Command::Pods(args) => pods::run(args, ui),
         Command::Top(args) => top::run(args, ui),
         Command::Dashboard(args) => dashboard::run(args, ui),
         Command::Completions(args) => completions::run(args, ui),
