@@ -26,6 +26,10 @@ const CHANGED: u32 = libc::IN_MOVED_TO | libc::IN_MOVED_FROM | libc::IN_DELETE |
 const APPEARED: u32 = libc::IN_CREATE | libc::IN_MOVED_TO | ENDED;
 const ENDED: u32 = libc::IN_DELETE_SELF | libc::IN_MOVE_SELF | libc::IN_ONLYDIR;
 
+/// Attempts to find the directory that is to be watched, while directories appear. Each that appears is an event, so
+/// the next list goes on.
+const ATTEMPTS: u32 = 8;
+
 /// The records of a host, with the events of changes.
 pub(super) struct PodRecords {
     directory: Directory,
@@ -47,31 +51,39 @@ impl PodRecords {
 
     /// All records. Their directory is watched before they are read, so that none is missed.
     pub(super) fn read(&mut self) -> Result<Records, String> {
-        self.follow().map_err(|error| format!("watch {}: {error}", self.directory.path().display()))?;
-        // The end of an earlier watch is an event, too.
-        self.clear();
+        // Events are discarded before the watch is checked, never after: the directory may appear in between.
+        for _ in 0..ATTEMPTS {
+            self.clear();
+            let has_moved =
+                self.follow().map_err(|error| format!("watch {}: {error}", self.directory.path().display()))?;
+            // The end of the earlier watch is an event, too.
+            if !has_moved {
+                break;
+            }
+        }
         self.directory.read_all().map_err(|error| error.to_string())
     }
 
-    /// Watches the directory, or the nearest one above it.
-    fn follow(&mut self) -> io::Result<()> {
+    /// Watches the directory, or the nearest one above it. Returns whether that is another one than before.
+    fn follow(&mut self) -> io::Result<bool> {
         let path = self.directory.path().to_owned();
-        let mut found = Err(io::Error::from(io::ErrorKind::NotFound));
         for (depth, directory) in path.ancestors().enumerate() {
-            found = self.add(directory, if depth == 0 { CHANGED } else { APPEARED });
-            match &found {
+            match self.add(directory, if depth == 0 { CHANGED } else { APPEARED }) {
                 Err(error) if error.kind() == io::ErrorKind::NotFound => {}
-                // The one below may have appeared before this was watched.
-                Ok(_) if path.ancestors().take(depth).any(Path::is_dir) => return self.follow(),
-                _ => break,
+                watch => {
+                    let watch = watch?;
+                    let before = self.watch.replace(watch);
+                    if let Some(before) = before.filter(|before| *before != watch) {
+                        // SAFETY: plain system call. It fails if the watch ended with its directory.
+                        unsafe { libc::inotify_rm_watch(self.events.as_raw_fd(), before) };
+                    }
+                    // The one below may have appeared before this one was watched.
+                    let is_nearest = !path.ancestors().take(depth).any(Path::is_dir);
+                    return Ok(before != Some(watch) || !is_nearest);
+                }
             }
         }
-        let watch = found?;
-        if let Some(before) = self.watch.replace(watch).filter(|before| *before != watch) {
-            // SAFETY: plain system call. It fails if the watch ended with its directory.
-            unsafe { libc::inotify_rm_watch(self.events.as_raw_fd(), before) };
-        }
-        Ok(())
+        Err(io::ErrorKind::NotFound.into())
     }
 
     fn add(&self, directory: &Path, events: u32) -> io::Result<i32> {
@@ -246,6 +258,32 @@ mod tests {
         let two = vec![attachment(3, "web", None), attachment(3, "db", None)];
         let reason = "veth3 has the records of two pods".to_owned();
         assert_eq!(pods(&Records { attachments: two, ..Records::default() }), (vec![], vec![reason]));
+    }
+
+    /// A directory that appears at any moment of a list is an event after it, or watched already.
+    #[test]
+    fn no_change_is_missed_while_the_directory_appears() {
+        for round in 0..200 {
+            let at = tempfile::tempdir().expect("a directory");
+            let directory = Directory::new(at.path().join("run/pods"));
+            let mut records = PodRecords::open(directory.clone()).expect("inotify");
+            assert_eq!(records.read().expect("none"), Records::default());
+            std::thread::scope(|scope| {
+                scope.spawn(|| directory.write_labels(&labels("web", None)).expect("written"));
+                // Only an event leads to the next list, as in the agent.
+                while records.read().expect("read").labels.is_empty() {
+                    let mut poll = libc::pollfd { fd: records.as_raw_fd(), events: libc::POLLIN, revents: 0 };
+                    // SAFETY: one valid element.
+                    assert_eq!(unsafe { libc::poll(&raw mut poll, 1, 10_000) }, 1, "{round}");
+                }
+            });
+            // Whatever was read before, the events lead to the directory itself.
+            while crate::wait::is_readable(records.as_raw_fd()) {
+                records.read().expect("read");
+            }
+            directory.write_labels(&labels("db", None)).expect("written");
+            assert!(crate::wait::is_readable(records.as_raw_fd()), "{round}");
+        }
     }
 
     #[test]
