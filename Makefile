@@ -36,20 +36,21 @@ build: setup   ## Build the program: target/release/weir
 install:       ## Install the program, its systemd units and settings: PREFIX=/usr/local, DESTDIR=
 	@[ -x target/release/weir ] || { echo "there is no target/release/weir: make build" >&2; exit 1; }
 	install -D -m 755 target/release/weir $(DESTDIR)$(PREFIX)/bin/weir
-	@for unit in weir-agent weir-fabric weir-forwarder; do \
+	@for unit in weir-agent weir-fabric weir-forwarder weir-pods; do \
 	    install -d $(DESTDIR)$(PREFIX)/lib/systemd/system && \
 	    sed 's#/usr/local/bin/weir#$(PREFIX)/bin/weir#' packaging/$$unit.service \
 	        > $(DESTDIR)$(PREFIX)/lib/systemd/system/$$unit.service || exit 1; done
 	install -D -m 644 packaging/weir.sysusers $(DESTDIR)$(PREFIX)/lib/sysusers.d/weir.conf
 	install -d -m 755 $(DESTDIR)/etc/weir
-	@for file in agent.conf fabric.conf forwarder.conf; do [ -e $(DESTDIR)/etc/weir/$$file ] || \
+	@for file in agent.conf fabric.conf forwarder.conf pods.conf; do [ -e $(DESTDIR)/etc/weir/$$file ] || \
 	    install -m 644 packaging/$$file $(DESTDIR)/etc/weir/$$file; done
 
 uninstall:     ## Remove the program and its units; /etc/weir and /var/lib/weir stay
 	rm -f $(DESTDIR)$(PREFIX)/bin/weir $(DESTDIR)$(PREFIX)/lib/sysusers.d/weir.conf \
 	    $(DESTDIR)$(PREFIX)/lib/systemd/system/weir-agent.service \
 	    $(DESTDIR)$(PREFIX)/lib/systemd/system/weir-fabric.service \
-	    $(DESTDIR)$(PREFIX)/lib/systemd/system/weir-forwarder.service
+	    $(DESTDIR)$(PREFIX)/lib/systemd/system/weir-forwarder.service \
+	    $(DESTDIR)$(PREFIX)/lib/systemd/system/weir-pods.service
 
 deb: build     ## Make the Debian package: target/debian/weir_VERSION_ARCHITECTURE.deb
 	@./tools/setup.sh deb

@@ -38,6 +38,7 @@ const GROUPS: &[(&str, &[&str])] = &[
             "key",
             "certificate",
             "doctor",
+            "pods",
             "capture",
             "top",
             "dashboard",

@@ -20,6 +20,7 @@ mod saved;
 mod shared_queue;
 mod tenants;
 
+use config::Means;
 pub use config::{AgentConfig, AgentError};
 pub use counters::DatagramCounters;
 
@@ -41,7 +42,6 @@ use tracing::{debug, info, warn};
 use weir_control::wire::Message;
 use weir_control::{EpochNotice, Input, MeterReading, Mode, Output, RackBroker, RackBrokerConfig, RuntimeLimit};
 use weir_fabric::{FromFabric, Session};
-use weir_linux::fabric_sockets::FabricSockets;
 use weir_linux::settings::{self, ControlSettings};
 use weir_linux::shaper::Backend;
 use weir_observe::{Publisher, server};
@@ -128,7 +128,7 @@ fn listen(address: SocketAddr) -> Result<TcpListener, AgentError> {
 /// The host context of a runtime configuration.
 fn host_context<'a>(
     runtime_config: &'a RuntimeConfig,
-    (backend, credit_period, fabric): (Option<Backend>, Duration, &'a Arc<FabricSockets>),
+    means: Means<'a>,
     cookie: u64,
     epoch: u64,
     broker: &RackBrokerConfig,
@@ -144,9 +144,10 @@ fn host_context<'a>(
         keys: &runtime_config.keys,
         rule: broker.rule,
         control,
-        fabric,
-        backend,
-        credit_period,
+        fabric: means.fabric,
+        pods: means.pods,
+        backend: means.backend,
+        credit_period: means.credit_period,
     }
 }
 

@@ -257,6 +257,7 @@ impl Host {
             Backend::Edt => InterfaceDatapath::attach(&interface, None)?,
             Backend::Htb => InterfaceDatapath::attach_without_edt(&interface, None)?,
         };
+        datapath.set_pods(host_context.pods);
         // The state of an earlier agent stays in force if this one cannot start; of another version
         // as much as was taken over.
         let succeeds = datapath.is_successor();

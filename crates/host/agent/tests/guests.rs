@@ -117,6 +117,7 @@ fn limits_of_guests_hold_in_both_directions() {
             rule,
             control,
             fabric: &Arc::default(),
+            pods: weir_linux::guests::PODS.as_ref(),
             backend: None,
             tags: None,
             reserved: &[],

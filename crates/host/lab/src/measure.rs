@@ -47,7 +47,9 @@ impl UplinkMeter {
         // No port of a switch is a guest's interface.
         let is_of_machine = |glob: &String| weir_policy::glob::matches(glob, crate::network::NIC);
         let order = scenario.policy().services().classification_order();
-        let order = order.into_iter().filter(|(_, filter)| filter.interface.as_ref().is_none_or(is_of_machine));
+        let order = order
+            .into_iter()
+            .filter(|(_, filter)| filter.pod.is_none() && filter.interface.as_ref().is_none_or(is_of_machine));
         let datapath = netns.run(|| -> Result<_, MeasureError> {
             let interface = Interface::named(&port)?;
             // By the name of a machine's interface, so that filters on it find their packets here too.

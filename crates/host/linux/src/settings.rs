@@ -298,7 +298,7 @@ fn table(classifier: &Classifier) -> Box<Table> {
     // A path has at most 2,047 parts.
     let depths: BTreeSet<u16> = classifier.cgroups().iter().map(|glob| glob.depth() as u16).collect();
     table.cgroups = depths.len() as u32;
-    table.guests = classifier.interfaces().len() as u32;
+    table.guests = classifier.guests().len() as u32;
     for (entry, depth) in table.cgroup_depths.iter_mut().zip(depths.into_iter().rev()) {
         *entry = depth;
     }

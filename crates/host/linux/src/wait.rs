@@ -17,3 +17,10 @@ pub(crate) fn has_to_end(end: &OwnedFd, files: &[RawFd], time: Option<Duration>)
     unsafe { libc::ppoll(files.as_mut_ptr(), files.len() as libc::nfds_t, timeout, std::ptr::null()) };
     files[0].revents != 0
 }
+
+/// Whether a file is readable now.
+pub(crate) fn is_readable(fd: RawFd) -> bool {
+    let mut file = libc::pollfd { fd, events: libc::POLLIN, revents: 0 };
+    // SAFETY: one valid element.
+    unsafe { libc::poll(&raw mut file, 1, 0) > 0 }
+}

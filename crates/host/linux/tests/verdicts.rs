@@ -171,7 +171,7 @@ fn kernel_and_native_verdicts_of_guests_agree() {
                 continue;
             }
             let name = ["tap1", "tap3", "veth3", "eth1"][random.below(4) as usize];
-            let interfaces = classifier.globs_of_guest(name).expect("three at most");
+            let interfaces = classifier.globs_of_guest(name, None).expect("three at most");
             run_with(&mut object, "weir_verdict", &frame, interfaces);
             let map = object.map("weir_found").expect("a map");
             let Value(kernel): Value<Found> =

@@ -14,7 +14,7 @@ use std::path::{Path, PathBuf};
 /// The bytes of a record: labels and annotations of a pod are at most 256 KiB each (Kubernetes,
 /// `TotalAnnotationSizeLimitB`), and JSON may escape each byte.
 const RECORD: u64 = 1 << 22;
-/// What a temporary name has more than that of its record: a dot, another, a process id of up to ten digits, `.new`.
+/// The letters that a temporary name has beyond that of its record: two dots, a process id of up to ten digits, `.new`.
 pub(crate) const TEMPORARY: usize = 16;
 
 /// The directory of records.
@@ -228,7 +228,7 @@ struct Version {
     pod: u32,
 }
 
-/// Reads a record, or says why it is none.
+/// Reads a record, or gives the reason why it is none.
 fn read<T: DeserializeOwned>(path: &Path) -> Result<T, String> {
     let mut text = Vec::new();
     // A pipe under the name of a record would otherwise block the reader.

@@ -1,7 +1,7 @@
 //! Records of pods: files by which a container plugin and a resolver describe the pods of a host to its agent.
 //!
-//! Problem: a filter such as `pod: { labels: app=web }` is about packets of an interface on the host, whose name says
-//! nothing about the pod behind it. The plugin has the interface and the pod's name, the API server has the labels, and
+//! Problem: a filter such as `pod: { labels: app=web }` is about packets of an interface on the host, whose name is
+//! not the pod's. The plugin has the interface and the pod's name, the API server has the labels, and
 //! the agent needs both. Approach: one file per fact in a directory, [`DIRECTORY`], each of one writer:
 //!
 //! | file | written by | has |

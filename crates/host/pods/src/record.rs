@@ -85,7 +85,7 @@ pub enum NameError {
     /// A letter that is none of a name.
     #[error("the {what} `{}` has {letter:?} in it", text.escape_debug())]
     Letter {
-        /// What is named.
+        /// The part of the name.
         what: &'static str,
         /// Its name.
         text: String,

@@ -7,6 +7,7 @@
 use crate::dscp::DSCP;
 use crate::filter_syntax as syntax;
 use crate::model::Protocol;
+use crate::pod;
 use weir_document::scalar::{MAX_WEIGHT, Refusal, Scalar, named};
 use weir_document::shape::{Key, List, Map, Record, Shape};
 use weir_network::language::NETWORK;
@@ -337,6 +338,12 @@ static FILTER: Record = Record {
             "interface: \"tap*\"",
         ),
         Key::optional(
+            "pod",
+            Shape::Record(&POD),
+            "The pods that send or receive, of those on the agent's host.",
+            "pod: { namespace: shop, labels: \"app=web\" }",
+        ),
+        Key::optional(
             "cgroup",
             Shape::Scalar(&Scalar::Checked {
                 what: "a glob over the paths of control groups",
@@ -366,6 +373,47 @@ static FILTER: Record = Record {
             Shape::Scalar(&Scalar::Integer { what: "a network identifier", min: 0, max: MAX_VNI as i128 }),
             "The network identifier of a VXLAN or Geneve packet, to one of the ports of `tunnels`.",
             "vni: 4711",
+        ),
+    ],
+};
+
+static POD: Record = Record {
+    id: "pod",
+    what: "a selector of pods",
+    doc: "A pod is selected when every key that is written holds; one at least is.",
+    keys: &[
+        Key::optional(
+            "namespace",
+            Shape::Scalar(&Scalar::Checked {
+                what: "a glob over namespaces",
+                check: pod::check_namespace,
+                pattern: r"^[-a-z0-9*?]+$",
+                example: "shop",
+            }),
+            "A glob (`*`, `?`) over the pod's namespace.",
+            "namespace: shop",
+        ),
+        Key::optional(
+            "name",
+            Shape::Scalar(&Scalar::Checked {
+                what: "a glob over names of pods",
+                check: pod::check_name,
+                pattern: r"^[-a-z0-9.*?]+$",
+                example: "web-*",
+            }),
+            "A glob (`*`, `?`) over the pod's name.",
+            "name: \"web-*\"",
+        ),
+        Key::optional(
+            "labels",
+            Shape::Scalar(&Scalar::Checked {
+                what: "a selector over labels",
+                check: pod::check_labels,
+                pattern: r"^[-A-Za-z0-9_./!=,() ]+$",
+                example: "app=web,tier in (a,b),!canary",
+            }),
+            "A selector over the pod's labels as of `kubectl get --selector`: `=`, `!=`, `in`, `notin`, `key`, `!key`.",
+            "labels: \"app=web,tier in (a,b),!canary\"",
         ),
     ],
 };

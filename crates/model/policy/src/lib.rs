@@ -14,7 +14,7 @@
 //! | [`credits`](CreditPlan) | the ports of services with credits, and whether they lose nothing |
 //! | [`language`] | the content of a file, as one description; the JSON Schema |
 //! | `read` | file → policy |
-//! | `overlap`, [`glob`], [`cgroup`](CgroupGlob) | packets that would belong to two services |
+//! | `overlap`, [`glob`], [`cgroup`](CgroupGlob), [`pod`](PodSelector) | packets that would belong to two services |
 //! | `membership` | the control group in which a process is a service's |
 //! | `admission` | minima that do not fit |
 //! | `change` | a policy with one value changed: [`Policy::with`] |
@@ -64,6 +64,7 @@ mod mechanism;
 mod membership;
 mod model;
 mod overlap;
+mod pod;
 mod queue_budget;
 mod read;
 mod sweep;
@@ -81,6 +82,7 @@ pub use mechanism::{Mechanism, Need};
 pub use model::{
     Caps, LatencyTarget, Match, Place, Policy, Protocol, RECEIVE_PERCENT, Service, Services, Shaper, Share, Sharing,
 };
+pub use pod::{PodFacts, PodSelector};
 pub use queue_budget::QueueBudget;
 pub use tenants::{SharedQueue, Tenant, TenantAtMachine, TenantPaths, TenantQueues, VmGroup};
 pub use tunnels::{TUNNEL_PORTS_MAX, Tunnels};

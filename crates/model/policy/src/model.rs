@@ -438,6 +438,8 @@ pub struct Match {
     pub address: Option<ipnet::IpNet>,
     /// A glob (`*`, `?`) over the name of the agent's interface, or of that of the guest that sends or receives.
     pub interface: Option<String>,
+    /// The pods that may send or receive.
+    pub pod: Option<crate::PodSelector>,
     /// The control groups that the packet's socket may be in.
     pub cgroup: Option<crate::CgroupGlob>,
     /// The differentiated-services code point, 0 to 63.
@@ -449,10 +451,14 @@ pub struct Match {
 }
 
 impl Match {
-    /// Whether the filter names an endpoint (interface, cgroup, virtual network, socket priority) and not only
+    /// Whether the filter names an endpoint (interface, pod, cgroup, virtual network, socket priority) and not only
     /// headers. Endpoint filters are tried first: a tenant's traffic is the tenant's on every port.
     pub fn is_endpoint(&self) -> bool {
-        self.interface.is_some() || self.cgroup.is_some() || self.vni.is_some() || self.priority.is_some()
+        self.is_of_guests() || self.cgroup.is_some() || self.vni.is_some() || self.priority.is_some()
+    }
+    /// Whether the filter names an interface or pods.
+    pub fn is_of_guests(&self) -> bool {
+        self.interface.is_some() || self.pod.is_some()
     }
     /// Whether packets that a host receives can match. The priority of a sender's socket does not travel in packets,
     /// and the receiving socket, which has a control group, is looked up for TCP and UDP. The socket of a packet in a
@@ -472,6 +478,7 @@ impl Match {
             }),
             self.address.map(|address| format!("address {address}")),
             self.interface.as_ref().map(|interface| format!("interface {interface}")),
+            self.pod.as_ref().map(|pod| format!("pod {pod}")),
             self.cgroup.as_ref().map(|cgroup| format!("cgroup {cgroup}")),
             self.dscp.map(|dscp| format!("dscp {dscp}")),
             self.vni.map(|vni| format!("vni {vni}")),

@@ -23,6 +23,7 @@
 use crate::cgroup::CgroupGlob;
 use crate::glob;
 use crate::model::{Match, Protocol};
+use crate::pod::PodSelector;
 use crate::read::ReadService;
 use ipnet::IpNet;
 use std::collections::{BTreeMap, HashSet};
@@ -87,7 +88,7 @@ pub(crate) fn check(services: &[ReadService], problems: &mut Problems) {
                     span,
                     "the filters are too entangled to be compared with each other",
                     "give services different `order`, or distinguish them by one field: port, address, interface, \
-                     cgroup or vni",
+                     pod, cgroup or vni",
                 );
                 return;
             }
@@ -254,18 +255,15 @@ fn pairs(sorted: &[(Interval, usize)]) -> u64 {
 
 /// The fields to sort along. The number is the length of the common literal prefix of all paths of
 /// control groups.
-const FIELDS: [fn(&Match, usize) -> Interval; 8] = [
+const FIELDS: [fn(&Match, usize) -> Interval; 10] = [
     |filter, _| filter.ports.map_or(ANY, |(first, last)| ((0, first.into()), (0, last.into()))),
     |filter, _| filter.address.map_or(ANY, |net| address_interval(&net)),
     |filter, _| filter.vni.map_or(ANY, |vni| ((0, vni.into()), (0, vni.into()))),
     |filter, _| filter.priority.map_or(ANY, |priority| ((0, priority.into()), (0, priority.into()))),
     |filter, _| filter.dscp.map_or(ANY, |dscp| ((0, dscp.into()), (0, dscp.into()))),
-    |filter, _| {
-        filter.interface.as_ref().map_or(ANY, |glob| {
-            let literal = glob.find(['*', '?']).unwrap_or(glob.len());
-            text_interval(&glob[..literal], literal < glob.len())
-        })
-    },
+    |filter, _| filter.interface.as_deref().map_or(ANY, glob_interval),
+    |filter, _| filter.pod.as_ref().and_then(PodSelector::namespace).map_or(ANY, glob_interval),
+    |filter, _| filter.pod.as_ref().and_then(PodSelector::name).map_or(ANY, glob_interval),
     |filter, _| {
         // The same from the back: `*0` and `*1` differ there only.
         filter.interface.as_ref().map_or(ANY, |glob| {
@@ -285,6 +283,12 @@ fn address_interval(net: &IpNet) -> Interval {
         IpAddr::V6(v6) => (6, v6.to_bits()),
     };
     (bits(net.network()), bits(net.broadcast()))
+}
+
+/// The texts that a glob matches, by their first letters.
+fn glob_interval(glob: &str) -> Interval {
+    let literal = glob.find(['*', '?']).unwrap_or(glob.len());
+    text_interval(&glob[..literal], literal < glob.len())
 }
 
 /// All texts that are `start`, or with `open` that start with it, by their first 16 bytes.
@@ -318,6 +322,7 @@ pub(crate) fn overlaps(a: &Match, b: &Match) -> bool {
         && both(a.vni, b.vni, |x, y| x == y)
         && both(a.priority, b.priority, |x, y| x == y)
         && both(a.interface.as_deref(), b.interface.as_deref(), glob::overlap)
+        && both(a.pod.as_ref(), b.pod.as_ref(), PodSelector::overlaps)
         && both(a.cgroup.as_ref(), b.cgroup.as_ref(), CgroupGlob::overlaps)
 }
 
@@ -331,6 +336,7 @@ fn covers(wide: &Match, narrow: &Match) -> bool {
         && within(&wide.vni, &narrow.vni, |x, y| x == y)
         && within(&wide.priority, &narrow.priority, |x, y| x == y)
         && within(&wide.interface, &narrow.interface, |x, y| glob::covers(x, y))
+        && within(&wide.pod, &narrow.pod, PodSelector::covers)
         && within(&wide.cgroup, &narrow.cgroup, CgroupGlob::covers)
 }
 
@@ -386,6 +392,10 @@ fn common(a: &Match, b: &Match) -> String {
         // Two globs have no shortest name in common that would be worth computing: name one of
         // them.
         interface: text(&a.interface, &b.interface),
+        pod: match (&a.pod, &b.pod) {
+            (Some(x), Some(y)) => Some(x.common(y)),
+            (x, y) => x.clone().or_else(|| y.clone()),
+        },
         cgroup: match (&a.cgroup, &b.cgroup) {
             (Some(x), Some(y)) => Some(x.common(y)),
             (x, y) => x.clone().or_else(|| y.clone()),

@@ -2,6 +2,13 @@ use super::*;
 use crate::filter_syntax as syntax;
 use proptest::prelude::*;
 
+/// A selector as `shop/web-*/app=web`.
+fn pod(text: &str) -> PodSelector {
+    let mut keys = text.splitn(3, '/').map(|key| (!key.is_empty()).then_some(key));
+    let [namespace, name, labels] = std::array::from_fn(|_| keys.next().flatten());
+    PodSelector::new(namespace, name, labels).expect("a selector")
+}
+
 fn filter(text: &str) -> Match {
     let mut filter = Match::default();
     for field in text.split_whitespace() {
@@ -11,6 +18,7 @@ fn filter(text: &str) -> Match {
             "port" => filter.ports = syntax::ports(value).unwrap().pop(),
             "address" => filter.address = Some(syntax::prefix(value).unwrap()),
             "interface" => filter.interface = Some(value.to_owned()),
+            "pod" => filter.pod = Some(pod(value)),
             "cgroup" => filter.cgroup = Some(syntax::cgroup(value).unwrap()),
             "dscp" => filter.dscp = value.parse().ok(),
             "vni" => filter.vni = value.parse().ok(),
@@ -35,6 +43,13 @@ fn fields() {
         ("interface=tap*", "interface=eth0", false),
         ("interface=tap*", "interface=*1", true),
         ("interface=tap*", "cgroup=/a", true),
+        ("pod=shop", "pod=bank", false),
+        ("pod=shop", "pod=//app=web", true),
+        ("pod=//app=web", "pod=//app!=web", false),
+        ("pod=//app=web", "pod=//tier=db", true),
+        ("pod=shop/web-*", "pod=sh*/db-?", false),
+        ("pod=shop port=80", "pod=shop port=81", false),
+        ("pod=shop", "interface=tap*", true),
         ("cgroup=/a", "cgroup=/a/b", true),
         ("cgroup=/a", "cgroup=/ab", false),
         ("cgroup=/a/*", "cgroup=/a/b", true),
@@ -60,6 +75,9 @@ fn covering_filters_match_all_packets_of_others() {
         ("address=::/0", "address=10.1.0.0/16", false),
         ("interface=tap*", "interface=tap3 port=1", true),
         ("interface=tap3", "interface=tap*", false),
+        ("pod=shop", "pod=shop//app=web port=80", true),
+        ("pod=//app", "pod=//app=web", true),
+        ("pod=//app=web", "pod=shop", false),
         ("cgroup=/a", "cgroup=/a/b", true),
         ("cgroup=/a/*", "cgroup=/a/b*/c", true),
         ("cgroup=/a/b", "cgroup=/a", false),
@@ -76,6 +94,7 @@ fn common_parts_of_filters() {
     let common = |a: &str, b: &str| common(&filter(a), &filter(b));
     assert_eq!(common("protocol=tcp port=7000-7099", "port=7050-8000"), "`protocol tcp port 7050-7099`");
     assert_eq!(common("address=10.0.0.0/8", "address=10.1.0.0/16 dscp=3"), "`address 10.1.0.0/16 dscp 3`");
+    assert_eq!(common("pod=shop", "pod=//app=web,!x"), "`pod namespace=shop labels=app=web,!x`");
     assert_eq!(common("cgroup=/a", "cgroup=/a/b"), "`cgroup /a/b`");
 }
 

@@ -52,6 +52,22 @@ fn changed_values_are_in_the_export() {
     assert_ne!(same_as_json(&policy), same_as_json(&changed));
 }
 
+/// Equal selectors of pods have one fingerprint, whatever their spelling.
+#[test]
+fn selectors_of_pods_are_in_the_export() {
+    let text = |labels: &str| {
+        format!(
+            "weir: 1\nnetwork: {{ nic: 1Gb/s, racks: {{ r: {{ uplink: 10Gb/s, machines: [m] }} }} }}\nservices: {{ a: \
+             {{ match: [ {{ pod: {{ namespace: shop, name: \"web-*\", labels: \"{labels}\" }} }} ] }} }}\n"
+        )
+    };
+    let read = |labels: &str| Policy::parse("policy.yaml", &text(labels)).unwrap_or_else(|errors| panic!("{errors}")).0;
+    let (one, same, other) = (read("app==web, app,!x"), read("!x,app=web"), read("app=web"));
+    assert!(same_as_json(&one).contains("app==web, app,!x"));
+    assert_eq!(one.digest(), same.digest());
+    assert_ne!(one.digest(), other.digest());
+}
+
 #[test]
 fn names_with_digits_and_quotes_are_texts() {
     let text = "weir: 1\nnetwork: { nic: '1Gb/s', racks: { \"7\": { uplink: 10Gb/s, machines: [ '007', 8 ] } } }\n\

@@ -188,6 +188,12 @@ refusals! {
     tunnels_of_a_default_port_of_the_other_kind: changed("caps:", "tunnels: { vxlan: 6081 }\ncaps:");
     tunnels_of_an_unknown_kind: changed("caps:", "tunnels: { gnv: 6081 }\ncaps:");
     empty_filter: changed("{ interface: \"tap*\" }", "{}");
+    empty_pod: changed("{ interface: \"tap*\" }", "{ pod: {} }");
+    pod_that_is_no_mapping: changed("{ interface: \"tap*\" }", "{ pod: shop }");
+    pod_with_an_unknown_key: changed("{ interface: \"tap*\" }", "{ pod: { label: app=web } }");
+    pod_of_an_upper_case_namespace: changed("{ interface: \"tap*\" }", "{ pod: { namespace: Shop } }");
+    pod_of_labels_that_are_no_selector: changed("{ interface: \"tap*\" }", "{ pod: { labels: \"app in (web\" } }");
+    pod_of_labels_that_exclude_each_other: changed("{ interface: \"tap*\" }", "{ pod: { labels: \"a=b,a=c\" } }");
     empty_match: changed("[ { interface: \"tap*\" } ]", "[]");
     no_match: changed("    match: [ { interface: \"tap*\" } ]\n", "");
     not_a_mapping: changed("    machine: { max: 1Gb/s }", "    machine: 1Gb/s");
@@ -210,6 +216,9 @@ refusals! {
                                     10.1.0.0/16, dscp: 3 } ]\n    order: 0\n");
     overlap_of_endpoints: services("  a: { match: [ { interface: \"tap*\" } ] }\n  b: { match: [ { cgroup: /web } ] \
                                     }\n  c: { match: [ { interface: \"eth*\" } ] }\n");
+    overlap_of_pods: services("  a: { match: [ { pod: { namespace: shop } } ] }\n  b: { match: [ { pod: { labels: \
+                               \"app=web,tier in (x,y)\" } } ] }\n  c: { match: [ { pod: { namespace: bank } } ], \
+                               order: 1 }\n");
     children_above_parent: services("  a:\n    rack: { min: 3Gb/s }\n    services:\n      b: { match: [ { port: 1 } \
                                      ], rack: { min: 2Gb/s } }\n      c: { match: [ { port: 2 } ], rack: { min: \
                                      2Gb/s } }\n");

@@ -355,6 +355,8 @@ fn filters_of_guests_by_socket_are_noted() {
         ("interface: \"tap*\", priority: 3", true),
         ("interface: \"tap*\", cgroup: /a", true),
         ("interface: \"tap*\", port: 80", false),
+        ("pod: { namespace: shop }, cgroup: /a", true),
+        ("pod: { namespace: shop }, port: 80", false),
         ("cgroup: /a", false),
     ] {
         assert_eq!(notes(filter).iter().any(|note| note == expected), is_noted, "{filter}: {:?}", notes(filter));

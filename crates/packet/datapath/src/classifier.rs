@@ -4,7 +4,7 @@
 //! has fields and no bytes) and in the kernel (which has bytes): each filter becomes one [`Rule`], and
 //! the same C code searches the rules in both, by the same index (`datapath/classify.h`). A classifier is for one
 //! interface: a glob that matches its name holds for all of its packets, and any other glob for the packets of guests
-//! whose interfaces it matches ([`Classifier::interfaces`]).
+//! whose interfaces it matches ([`Classifier::guests`]). A selector of pods holds for the packets of guests alone.
 //!
 //! Worked example: the filters `dfs: tcp 7000-7099` and `vm: interface tap*` on the interface `tap3` become two rules,
 //! the second matching everything. On `eth0` the second rule matches the packets of guests with the glob 1, `tap*`.
@@ -18,7 +18,7 @@ use ipnet::IpNet;
 use std::collections::BTreeSet;
 use std::fmt;
 use std::net::IpAddr;
-use weir_policy::{CgroupGlob, Match, Policy, Protocol, TUNNEL_PORTS_MAX, Tunnels, glob};
+use weir_policy::{CgroupGlob, Match, PodFacts, PodSelector, Policy, Protocol, TUNNEL_PORTS_MAX, Tunnels, glob};
 use weir_units::ServiceId;
 
 /// The most rules of one interface.
@@ -146,7 +146,32 @@ pub struct Classifier {
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 struct Globs {
     cgroups: Vec<CgroupGlob>,
-    interfaces: Vec<String>,
+    guests: Vec<GuestGlob>,
+}
+
+/// The guests that a filter selects: both parts hold, and one at least is there.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct GuestGlob {
+    /// A glob over the interface on the host.
+    pub interface: Option<String>,
+    /// The pods behind it.
+    pub pod: Option<PodSelector>,
+}
+
+impl GuestGlob {
+    /// Of a filter on the agent of an interface; `None` if it holds for packets without a guest too. A glob that
+    /// matches the agent's own interface holds for all packets there.
+    fn of(filter: &Match, interface: &str) -> Option<Self> {
+        let other = filter.interface.as_ref().filter(|glob| !glob::matches(glob, interface));
+        let selected = Self { interface: other.cloned(), pod: filter.pod.clone() };
+        (selected.interface.is_some() || selected.pod.is_some()).then_some(selected)
+    }
+
+    /// Whether it selects the guest with an interface of this name, which may be a pod's.
+    pub fn matches(&self, name: &str, pod: Option<&PodFacts>) -> bool {
+        self.interface.as_ref().is_none_or(|glob| glob::matches(glob, name))
+            && self.pod.as_ref().is_none_or(|selector| pod.is_some_and(|pod| selector.matches(pod)))
+    }
 }
 
 impl fmt::Debug for Classifier {
@@ -183,10 +208,10 @@ impl Classifier {
     ) -> Result<Self, ClassifierError> {
         let (mut rules, mut filters, mut globs) = (Vec::new(), Vec::new(), Globs::default());
         for (service, filter) in order {
-            let guests = match (&filter.interface, interface) {
-                (None, _) => None,
-                (Some(glob), Some(name)) => (!glob::matches(glob, name)).then_some(glob),
-                (Some(_), None) => continue,
+            let guests = match interface {
+                Some(name) => GuestGlob::of(filter, name),
+                None if filter.is_of_guests() => continue,
+                None => None,
             };
             rules.push(rule(service, filter, guests, &mut globs));
             filters.push((service, filter));
@@ -230,20 +255,17 @@ impl Classifier {
         &self.globs.cgroups
     }
 
-    /// The globs over interfaces of guests: the first has the number 1 in [`Packet::interfaces`].
-    pub fn interfaces(&self) -> &[String] {
-        &self.globs.interfaces
+    /// The globs over guests: the first has the number 1 in [`Packet::interfaces`].
+    pub fn guests(&self) -> &[GuestGlob] {
+        &self.globs.guests
     }
 
-    /// The globs that match the interface of a guest, as its packets have them: those whose rules are first in the
-    /// order of the policy, without those of which no packet of the guest reaches a rule. `None` if there are more
-    /// than a packet can have.
-    pub fn globs_of_guest(&self, name: &str) -> Option<[u16; GUEST_GLOBS]> {
-        let numbers: BTreeSet<u16> = (1..)
-            .zip(&self.globs.interfaces)
-            .filter(|(_, of)| glob::matches(of, name))
-            .map(|(number, _)| number)
-            .collect();
+    /// The globs that match a guest, by its interface and its pod if it is one, as its packets have them: those whose
+    /// rules are first in the order of the policy, without those of which no packet of the guest reaches a rule.
+    /// `None` if there are more than a packet can have.
+    pub fn globs_of_guest(&self, name: &str, pod: Option<&PodFacts>) -> Option<[u16; GUEST_GLOBS]> {
+        let numbers: BTreeSet<u16> =
+            (1..).zip(&self.globs.guests).filter(|(_, of)| of.matches(name, pod)).map(|(number, _)| number).collect();
         let mut globs = [0; GUEST_GLOBS];
         if numbers.is_empty() {
             return Some(globs);
@@ -304,9 +326,9 @@ pub fn parse(frame: &[u8]) -> Option<Packet> {
 
 /// The rule of a filter for the packets of guests whose interface a glob matches, or for all packets. A glob gets its
 /// number or its bit by its index in `globs`.
-fn rule(service: ServiceId, filter: &Match, guests: Option<&String>, globs: &mut Globs) -> Rule {
+fn rule(service: ServiceId, filter: &Match, guests: Option<GuestGlob>, globs: &mut Globs) -> Rule {
     // Destructured by name, so that a new field in the policy does not compile until it is handled here.
-    let Match { protocol, ports, address, interface: _, cgroup, dscp, vni, priority } = filter;
+    let Match { protocol, ports, address, interface: _, pod: _, cgroup, dscp, vni, priority } = filter;
     let mut rule = Rule { service: service.0, ..Rule::default() };
     if let Some(Protocol(number)) = protocol {
         rule.protocol = *number;
@@ -351,7 +373,7 @@ fn rule(service: ServiceId, filter: &Match, guests: Option<&String>, globs: &mut
     }
     if let Some(glob) = guests {
         // Too many rules, and so too many globs, are refused afterwards.
-        rule.interface = u16::try_from(index_of(&mut globs.interfaces, glob) + 1).unwrap_or(u16::MAX);
+        rule.interface = u16::try_from(index_of(&mut globs.guests, &glob) + 1).unwrap_or(u16::MAX);
         rule.fields |= RULE_INTERFACE;
         rule.needs |= HAS_GUEST;
     }
@@ -420,15 +442,51 @@ mod tests {
         let filters = [on("*3", Some(80)), on("tap*", None), on("t*", None), on("veth?", None), on("*", Some(1))];
         let classifier = Classifier::new((0..).map(ServiceId).zip(&filters), Some("eth0")).expect("a classifier");
         // The last matches the interface itself.
-        assert_eq!(classifier.interfaces(), ["*3", "tap*", "t*", "veth?"]);
+        let names: Vec<_> = classifier.guests().iter().filter_map(|glob| glob.interface.as_deref()).collect();
+        assert_eq!(names, ["*3", "tap*", "t*", "veth?"]);
         for (name, expected) in
             [("tap3", [1, 2, 0]), ("tap4", [2, 0, 0]), ("t3", [1, 3, 0]), ("veth3", [1, 4, 0]), ("br0", [0; 3])]
         {
-            assert_eq!(classifier.globs_of_guest(name), Some(expected), "{name}");
+            assert_eq!(classifier.globs_of_guest(name, None), Some(expected), "{name}");
         }
         let many = ["a*", "*b", "?*", "a?*", "ab"].map(|glob| on(glob, Some(80)));
         let classifier = Classifier::new((0..).map(ServiceId).zip(&many), Some("")).expect("a classifier");
-        assert_eq!(classifier.globs_of_guest("ab"), None);
+        assert_eq!(classifier.globs_of_guest("ab", None), None);
+    }
+
+    /// A pod's packets are of its labels, a packet without a pod of none, on every interface.
+    #[test]
+    fn pods_have_the_globs_that_select_them() {
+        let of = |interface: Option<&str>, namespace, labels: Option<&str>| Match {
+            interface: interface.map(str::to_owned),
+            pod: Some(PodSelector::new(namespace, None, labels).expect("a selector")),
+            ..Match::default()
+        };
+        let filters = [
+            of(None, Some("shop"), Some("app=web")),
+            of(Some("veth*"), Some("shop"), None),
+            of(Some("eth*"), Some("bank"), None),
+            of(None, Some("bank"), None),
+        ];
+        let classifier = Classifier::new((0..).map(ServiceId).zip(&filters), Some("eth0")).expect("a classifier");
+        // The last two are the same on this interface.
+        assert_eq!(classifier.guests().len(), 3);
+        let pod = |namespace: &str, app: Option<&str>| PodFacts {
+            namespace: namespace.into(),
+            name: "x".into(),
+            labels: app.map(|app| [("app".to_owned(), app.to_owned())].into()),
+        };
+        for (name, pod, expected) in [
+            ("veth1", Some(pod("shop", Some("web"))), [1, 0, 0]),
+            ("veth1", Some(pod("shop", Some("db"))), [2, 0, 0]),
+            ("veth1", Some(pod("shop", None)), [2, 0, 0]),
+            ("tap1", Some(pod("shop", Some("db"))), [0, 0, 0]),
+            ("tap1", Some(pod("bank", None)), [3, 0, 0]),
+            ("veth1", None, [0, 0, 0]),
+        ] {
+            assert_eq!(classifier.globs_of_guest(name, pod.as_ref()), Some(expected), "{name} {pod:?}");
+        }
+        assert!(Classifier::new((0..).map(ServiceId).zip(&filters), None).expect("a classifier").rules().is_empty());
     }
 
     #[test]

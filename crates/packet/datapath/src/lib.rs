@@ -56,7 +56,7 @@ mod rule_index;
 
 pub use abi::{CONTROL_PORT, CreditCounters};
 pub use classifier::{
-    CGROUP_GLOBS_MAX, COMPARISONS_MAX, Classifier, ClassifierError, Fields, GUEST_GLOBS, RULES_MAX, parse,
+    CGROUP_GLOBS_MAX, COMPARISONS_MAX, Classifier, ClassifierError, Fields, GUEST_GLOBS, GuestGlob, RULES_MAX, parse,
 };
 pub use credit::{CreditFlow, CreditPort, CreditPortSettings};
 pub use credit_gate::CreditGate;

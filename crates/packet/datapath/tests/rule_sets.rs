@@ -91,7 +91,7 @@ fn packet(model: &Model, classifier: &Classifier) -> Packet {
         packet.has |= HAS_CGROUP;
     }
     if let Some(name) = model.guest {
-        packet.interfaces = classifier.globs_of_guest(name).expect("three at most");
+        packet.interfaces = classifier.globs_of_guest(name, None).expect("three at most");
         packet.has |= HAS_GUEST;
     }
     packet
@@ -141,6 +141,7 @@ fn filter() -> impl Strategy<Value = Match> {
             protocol: protocol.map(Protocol),
             ports: ports.map(|(first, more)| (first, first.saturating_add(more))),
             address,
+            pod: None,
             interface: interface.map(|i| INTERFACES[usize::from(i)].to_owned()),
             cgroup: cgroup.map(|i| glob(i.into())),
             dscp,
@@ -351,7 +352,7 @@ fn filters_of_thousands_of_guests_are_indexed_by_interface() {
                 dscp: 0,
                 vni: None,
             };
-            let interfaces = classifier.globs_of_guest(&format!("tap{i}")).expect("one glob");
+            let interfaces = classifier.globs_of_guest(&format!("tap{i}"), None).expect("one glob");
             let packet = Packet { interfaces, has: Packet::from(&fields).has | HAS_GUEST, ..Packet::from(&fields) };
             assert_eq!(classifier.classify_packet(&packet), Some(ServiceId(i)));
             assert_eq!(classifier.classify_fields(&fields), None);

@@ -158,7 +158,7 @@ pub struct AgentStatus {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub guests_missed: Option<String>,
     /// The services with filters that match nothing on this host now, one line for each kind of filter: it has no
-    /// control group, or no interface of a guest, of the name.
+    /// control group, no interface of a guest or no pod of the name.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub filters_unmatched: Vec<String>,
     /// The epoch of the machine's broker, which counts its starts.

@@ -110,7 +110,7 @@ fn headers(
     };
     policy.services().get(service).matches().iter().find_map(|filter| {
         let fields = with(filter);
-        (filter.interface.is_some() || classifier.classify_fields(&fields) == Some(service)).then_some(fields)
+        (filter.is_of_guests() || classifier.classify_fields(&fields) == Some(service)).then_some(fields)
     })
 }
 

@@ -114,6 +114,9 @@ pub(crate) struct Args {
     /// The shortest period of credits: at least a round trip, and the lateness of a thread of this host
     #[arg(long, value_name = "TIME", default_value = "1ms", value_parser = super::forwarder::period)]
     credit_period: Duration,
+    /// The directory of the records of pods
+    #[arg(long, value_name = "DIR", default_value = weir_linux::guests::PODS)]
+    pods: PathBuf,
     /// Replace a queueing discipline of another program on the interface
     #[arg(long)]
     force: bool,
@@ -271,6 +274,7 @@ fn config(args: &Args, ui: &mut Ui) -> Result<AgentConfig, CommandError> {
         broker,
         backend: args.backend.backend(),
         credit_period: args.credit_period,
+        pods: args.pods.clone(),
         force: args.force,
         keep: args.keep,
         status: args.status.clone(),

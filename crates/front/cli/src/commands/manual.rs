@@ -36,6 +36,7 @@ const FILES: &[(&str, &[(&str, &str)])] = &[
             ("/etc/weir/agent.conf", "options of weir-agent.service"),
             ("/var/lib/weir", "state that survives a restart of the host"),
             ("/run/weir/agent.json", "the status, written once a second"),
+            ("/run/weir/pods", "the records of pods"),
             ("/sys/fs/bpf/weir", "programs and maps that survive a restart of the agent"),
         ],
     ),
@@ -56,6 +57,13 @@ const FILES: &[(&str, &[(&str, &str)])] = &[
             ("/etc/weir/forwarder.conf", "options of weir-forwarder.service"),
             ("/run/weir/forwarder.json", "the status, written once a second"),
             ("/sys/fs/bpf/weir", "programs and maps that survive a restart of the forwarder"),
+        ],
+    ),
+    (
+        "weir-pods",
+        &[
+            ("/etc/weir/pods.conf", "options of weir-pods.service"),
+            ("/run/weir/pods", "the records of pods, which the agent reads"),
         ],
     ),
 ];

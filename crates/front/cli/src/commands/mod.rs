@@ -31,6 +31,8 @@ mod limit_rule;
 mod manual;
 mod place;
 mod plan;
+#[cfg(feature = "host")]
+mod pods;
 mod report;
 mod reproduce;
 mod schema;
@@ -103,6 +105,8 @@ pub(crate) enum HostCommand {
     Doctor(doctor::Args),
     /// Collect this host's state for a bug report, without secrets
     Capture(capture::Args),
+    /// Write the labels of this node's pods for the agent
+    Pods(pods::Args),
     /// Show machines and services as they are now
     Top(top::Args),
     /// Serve a page that shows racks, machines and services over time
@@ -154,6 +158,7 @@ fn run_on_host(command: &HostCommand, ui: &mut Ui) -> Result<Exit, CommandError>
         HostCommand::Certificate(args) => certificate::run(args, ui),
         HostCommand::Doctor(args) => doctor::run(args, ui),
         HostCommand::Capture(args) => capture::run(args, ui),
+        HostCommand::Pods(args) => pods::run(args, ui),
         HostCommand::Top(args) => top::run(args, ui),
         HostCommand::Dashboard(args) => dashboard::run(args, ui),
     }

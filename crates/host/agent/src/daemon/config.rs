@@ -4,7 +4,7 @@ use crate::host::HostError;
 use crate::runtime_config::{RuntimeConfig, Source};
 use std::io;
 use std::net::SocketAddr;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use weir_control::RackBrokerConfig;
 use weir_fabric::{SessionConfig, SessionError};
@@ -28,6 +28,8 @@ pub struct AgentConfig {
     pub backend: Option<Backend>,
     /// p-min of credits: at least a round trip, and the lateness of a thread of this host.
     pub credit_period: Duration,
+    /// The directory of the records of pods; [`weir_linux::guests::PODS`] by default.
+    pub pods: PathBuf,
     /// Whether to replace a qdisc of another program on the interface.
     pub force: bool,
     /// The file of the status, written once a period, if any.
@@ -44,10 +46,24 @@ pub struct AgentConfig {
     pub tenants: Option<PathBuf>,
 }
 
+/// The part of the configuration that stays the same while an agent runs, and by which it enforces a policy.
+#[derive(Clone, Copy)]
+pub(crate) struct Means<'a> {
+    pub(crate) backend: Option<Backend>,
+    pub(crate) credit_period: Duration,
+    pub(crate) fabric: &'a Arc<FabricSockets>,
+    pub(crate) pods: &'a Path,
+}
+
 impl AgentConfig {
-    /// The backend and p-min of credits: how rates and credits are enforced; and the sockets of sessions.
-    pub(crate) fn means(&self) -> (Option<Backend>, Duration, &Arc<FabricSockets>) {
-        (self.backend, self.credit_period, &self.fabric_sockets)
+    /// How rates and credits are enforced, the sockets of sessions, and the records of pods.
+    pub(crate) fn means(&self) -> Means<'_> {
+        Means {
+            backend: self.backend,
+            credit_period: self.credit_period,
+            fabric: &self.fabric_sockets,
+            pods: &self.pods,
+        }
     }
 }
 

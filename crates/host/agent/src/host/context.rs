@@ -1,5 +1,6 @@
 //! [`HostContext`]: what a host enforces, and for whom.
 
+use std::path::Path;
 use std::sync::Arc;
 use weir_alloc::RackAllocator;
 use weir_control::wire::Keys;
@@ -26,6 +27,8 @@ pub struct HostContext<'a> {
     pub control: ControlSettings,
     /// The fabric brokers, and the sockets that may connect to them.
     pub fabric: &'a Arc<FabricSockets>,
+    /// The directory of the records of pods.
+    pub pods: &'a Path,
     /// The backend that enforces rates; if absent, the first that is possible.
     pub backend: Option<Backend>,
     /// p-min of credits, at least 20 µs.

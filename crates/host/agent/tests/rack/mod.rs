@@ -112,6 +112,7 @@ impl Rack {
                 keys: &keys,
                 rule: LimitRule::Ceilings,
                 control,
+                pods: weir_linux::guests::PODS.as_ref(),
                 fabric: &Arc::default(),
                 backend: None,
                 credit_period: self.period,

@@ -10,6 +10,7 @@
 //! | module | does |
 //! |---|---|
 //! | `links`, `neighbours` | messages of the kernel to links and entries of forwarding databases |
+//! | `pods` | records of pods, by which filters select interfaces of guests |
 //! | `topology` | the addresses of frames on the uplink that a bridge forwards to a guest |
 //! | `state` | the entries of the programs' maps |
 //! | `marks` | the program on interfaces of guests |
@@ -24,6 +25,7 @@
 mod links;
 pub(crate) mod marks;
 mod neighbours;
+mod pods;
 mod state;
 mod topology;
 mod watcher;
@@ -36,9 +38,13 @@ use aya::maps::MapError;
 use marks::Marks;
 use state::State;
 use std::io;
+use std::path::Path;
 use std::sync::{Arc, Mutex};
 use watcher::{Watcher, lock};
-use weir_datapath::Classifier;
+use weir_datapath::{Classifier, GuestGlob};
+use weir_pods::Directory;
+
+pub use weir_pods::DIRECTORY as PODS;
 
 /// Why guests cannot be followed.
 #[derive(Debug, thiserror::Error)]
@@ -67,15 +73,18 @@ pub struct GuestReading {
     pub guests: usize,
     /// Why packets of other interfaces that globs match, or to some addresses, are of no guest, if there are such.
     pub missed: Option<String>,
-    /// Globs that match the name of no interface on this host but the agent's and those on its side of a bridge.
-    pub unmatched: Vec<String>,
+    /// Globs over names that match no interface on this host but the agent's and those on its side of a bridge, and
+    /// selectors of pods that match no pod here.
+    pub unmatched: Vec<GuestGlob>,
 }
 
 /// The guests of an interface's classifier: the maps' entries and the thread that keeps them up to date.
 pub(crate) struct GuestFilters {
     state: Arc<Mutex<State>>,
-    /// `None` without globs over interfaces of guests.
+    /// `None` without globs over guests.
     watcher: Option<Watcher>,
+    /// The directory of the records of pods.
+    pods: Directory,
     /// Whether the classifier that was set last has such globs.
     has_globs: bool,
 }
@@ -83,14 +92,20 @@ pub(crate) struct GuestFilters {
 impl GuestFilters {
     /// From the maps as an earlier agent left them.
     pub(crate) fn new(maps: GuestMaps) -> Result<Self, LoaderError> {
-        Ok(Self { state: Arc::new(Mutex::new(State::open(maps)?)), watcher: None, has_globs: false })
+        let state = Arc::new(Mutex::new(State::open(maps)?));
+        Ok(Self { state, watcher: None, pods: Directory::new(PODS), has_globs: false })
     }
 }
 
 impl InterfaceDatapath {
+    /// Sets the directory of the records of pods, before the first classifier; [`PODS`] by default.
+    pub fn set_pods(&mut self, directory: &Path) {
+        self.guests.pods = Directory::new(directory);
+    }
+
     /// Writes the guests of a classifier that is about to be put in force, beside those of the one in use.
     pub(crate) fn prepare_guests(&mut self, classifier: &Classifier) -> Result<(), GuestError> {
-        self.guests.has_globs = !classifier.interfaces().is_empty();
+        self.guests.has_globs = !classifier.guests().is_empty();
         if !self.guests.has_globs {
             return Ok(());
         }
@@ -100,7 +115,8 @@ impl InterfaceDatapath {
                 let marks = Marks::open(&self.pins, self.attachment);
                 let marks = marks.map_err(|error| GuestError::Program(Box::new(error)))?;
                 let state = Arc::clone(&self.guests.state);
-                none.insert(Watcher::new(&self.namespace, self.interface.index(), state, marks)?)
+                let (uplink, pods) = (self.interface.index(), self.guests.pods.clone());
+                none.insert(Watcher::new(&self.namespace, uplink, state, marks, pods)?)
             }
         };
         lock(&self.guests.state).set_classifier(1 - self.config.table, Some(Arc::new(classifier.clone())));

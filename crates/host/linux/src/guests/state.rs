@@ -16,9 +16,9 @@ use crate::maps::GuestMaps;
 use aya::maps::MapError;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
-use weir_datapath::Classifier;
 use weir_datapath::abi::{ANY_VLAN, GUEST_ADDRESSES_MAX, GUESTS_MAX, Guest, GuestAddress, GuestPaths, TABLES};
-use weir_policy::glob;
+use weir_datapath::{Classifier, GuestGlob};
+use weir_policy::PodSelector;
 
 /// Hardware addresses of one guest: a virtual machine has one for each of its interfaces, and one with containers or
 /// a bridge of its own has some tens.
@@ -96,8 +96,10 @@ pub(super) struct State {
     crowded: BTreeSet<String>,
     /// Why packets of an interface that a glob matches are not of a guest.
     missed: Vec<String>,
-    /// By classifier: its globs that match no interface, guest's or not.
-    unmatched: [Vec<String>; TABLES as usize],
+    /// Why selectors of pods may miss packets of guests.
+    without_pod: Vec<String>,
+    /// By classifier: its globs that match no interface, guest's or not, and its selectors that match no pod.
+    unmatched: [Vec<GuestGlob>; TABLES as usize],
 }
 
 impl State {
@@ -130,6 +132,7 @@ impl State {
             counts: BTreeMap::new(),
             crowded: BTreeSet::new(),
             missed: Vec::new(),
+            without_pod: Vec::new(),
             unmatched: Default::default(),
         }
     }
@@ -139,10 +142,22 @@ impl State {
         self.columns[table as usize % TABLES as usize] = Column::Of(classifier);
     }
 
+    /// Whether a classifier selects pods.
+    pub(super) fn selects_pods(&self) -> bool {
+        self.classifiers().any(|classifier| classifier.guests().iter().any(|glob| glob.pod.is_some()))
+    }
+
+    fn classifiers(&self) -> impl Iterator<Item = &Arc<Classifier>> {
+        self.columns.iter().filter_map(|column| match column {
+            Column::Of(classifier) => classifier.as_ref(),
+            Column::Found => None,
+        })
+    }
+
     /// Replaces links and forwarding databases.
     pub(super) fn replace(&mut self, mut topology: Topology, entries: &[Change]) -> Result<(), MapError> {
         let mut rows = self.rows(&topology);
-        self.unmatched = self.columns.each_ref().map(|column| without_interface(column, &topology));
+        self.unmatched = self.columns.each_ref().map(|column| without_guest(column, &topology));
         // Those that are there already stay before newer ones.
         while rows.len() > GUESTS_MAX as usize {
             rows.pop_last();
@@ -183,10 +198,12 @@ impl State {
                 row.interfaces[at] = match column {
                     Column::Found => self.guests.get(index).copied().unwrap_or_default().interfaces[at],
                     Column::Of(None) => Default::default(),
-                    Column::Of(Some(classifier)) => classifier.globs_of_guest(&link.name).unwrap_or_else(|| {
-                        self.missed.push(format!("{} matches too many filters by interface", link.name));
-                        Default::default()
-                    }),
+                    Column::Of(Some(classifier)) => {
+                        classifier.globs_of_guest(&link.name, link.pod.as_ref()).unwrap_or_else(|| {
+                            self.missed.push(format!("{} matches too many filters by interface or pod", link.name));
+                            Default::default()
+                        })
+                    }
                 };
             }
             if row != Guest::default() {
@@ -194,15 +211,12 @@ impl State {
             }
         }
         let matches = |name: &&String| {
-            let classifiers = self.columns.iter().filter_map(|column| match column {
-                Column::Of(classifier) => classifier.as_ref(),
-                Column::Found => None,
-            });
-            classifiers.flat_map(|classifier| classifier.interfaces()).any(|of| glob::matches(of, name))
+            self.classifiers().flat_map(|classifier| classifier.guests()).any(|of| of.matches(name, None))
         };
-        if let Some(other) = topology.others.iter().find(matches) {
+        if let Some(other) = topology.others.iter().find(matches).cloned() {
             self.missed.push(format!("{other} is neither a tap nor a veth interface"));
         }
+        self.without_pod = self.unknown_pods(topology, &rows);
         if let Some((guest, tunnel)) = topology.tunnelled(|index| rows.contains_key(&index)) {
             self.missed.push(format!("packets to {guest} arrive in the tunnel {tunnel}: match its `vni`"));
         }
@@ -210,6 +224,33 @@ impl State {
             self.missed.push(format!("{} interfaces of guests, and at most {GUESTS_MAX} can be followed", rows.len()));
         }
         rows
+    }
+
+    /// Guests that no glob matches and of which there is no record, and pods whose labels are unknown, as far as
+    /// classifiers select pods and labels.
+    fn unknown_pods(&self, topology: &Topology, rows: &BTreeMap<u32, Guest>) -> Vec<String> {
+        if !self.selects_pods() {
+            return Vec::new();
+        }
+        let by_label = |glob: &GuestGlob| glob.pod.as_ref().is_some_and(PodSelector::needs_labels);
+        let needs_labels = self.classifiers().flat_map(|classifier| classifier.guests()).any(by_label);
+        let (mut guests, mut unlabelled) = (Vec::new(), Vec::new());
+        for (index, link) in &topology.guests {
+            match &link.pod {
+                None if !rows.contains_key(index) => guests.push(link.name.clone()),
+                Some(pod) if needs_labels && pod.labels.is_none() => {
+                    unlabelled.push(format!("{}/{}", pod.namespace, pod.name));
+                }
+                _ => {}
+            }
+        }
+        let line = |what: &str, names: Vec<String>| {
+            let first = names.first()?;
+            let more = if names.len() > 1 { format!(" (and {} more)", names.len() - 1) } else { String::new() };
+            Some(format!("{what} {first}{more}"))
+        };
+        let reasons = [line("no record of a pod at", guests), line("no labels are known of pod", unlabelled)];
+        reasons.into_iter().flatten().collect()
     }
 
     /// Collects the entries of forwarding databases at ports of guests: those that have a place keep it.
@@ -357,8 +398,13 @@ impl State {
         self.guests.values().filter(|row| row.interfaces[at][0] != 0).count()
     }
 
-    /// Globs of a classifier, by the index of its table, that match no interface.
-    pub(super) fn unmatched(&self, table: u32) -> Vec<String> {
+    /// Reasons why selectors of pods may miss packets of guests.
+    pub(super) fn without_pod(&self) -> Vec<String> {
+        self.without_pod.clone()
+    }
+
+    /// Globs of a classifier, by the index of its table, that match nothing.
+    pub(super) fn unmatched(&self, table: u32) -> Vec<GuestGlob> {
         self.unmatched[table as usize % TABLES as usize].clone()
     }
 
@@ -373,12 +419,15 @@ impl State {
     }
 }
 
-/// The globs of a classifier that match no interface, guest's or not.
-fn without_interface(column: &Column, topology: &Topology) -> Vec<String> {
+/// The globs of a classifier that match no interface, guest's or not, or no pod.
+fn without_guest(column: &Column, topology: &Topology) -> Vec<GuestGlob> {
     let Column::Of(Some(classifier)) = column else { return Vec::new() };
-    let names = || topology.guests.values().map(|link| &link.name).chain(&topology.others);
-    let is_unmatched = |of: &&String| !names().any(|name| glob::matches(of, name));
-    classifier.interfaces().iter().filter(is_unmatched).cloned().collect()
+    let mut unmatched = classifier.guests().to_vec();
+    unmatched.retain(|of| {
+        let is_guest = topology.guests.values().any(|link| of.matches(&link.name, link.pod.as_ref()));
+        !is_guest && !topology.others.iter().any(|name| of.matches(name, None))
+    });
+    unmatched
 }
 
 #[cfg(test)]

@@ -1,7 +1,7 @@
 use super::*;
 use crate::guests::links::{Kind, Link};
 use std::sync::Mutex;
-use weir_policy::Match;
+use weir_policy::{Match, PodFacts};
 use weir_units::ServiceId;
 
 /// The content of the maps.
@@ -214,20 +214,60 @@ fn interfaces_that_are_no_guests_are_reported() {
     assert_eq!(state.missed().as_deref(), Some("br0 is neither a tap nor a veth interface"));
 }
 
+fn names(globs: &[GuestGlob]) -> Vec<&str> {
+    globs.iter().filter_map(|glob| glob.interface.as_deref()).collect()
+}
+
 #[test]
 fn globs_that_match_no_interface_are_reported_by_classifier() {
     let (mut state, _) = state(&["tap*", "br*", "eth0"], &[]);
-    assert_eq!(state.unmatched(1), ["tap*"], "the bridge is there, and is reported as no guest");
-    assert_eq!(state.unmatched(0), [] as [&str; 0]);
+    assert_eq!(names(&state.unmatched(1)), ["tap*"], "the bridge is there, and is reported as no guest");
+    assert_eq!(names(&state.unmatched(0)), [] as [&str; 0]);
     state.set_classifier(0, classifier(&["veth*", "tap1"]));
     state.replace(topology(&["tap0"]), &[]).expect("written");
-    assert_eq!(state.unmatched(1), [] as [&str; 0]);
-    assert_eq!(state.unmatched(0), ["veth*", "tap1"]);
+    assert_eq!(names(&state.unmatched(1)), [] as [&str; 0]);
+    assert_eq!(names(&state.unmatched(0)), ["veth*", "tap1"]);
     state.set_classifier(1, None);
     state.replace(topology(&["veth7", "tap1"]), &[]).expect("written");
     assert_eq!((state.unmatched(0).len(), state.unmatched(1).len()), (0, 0));
     state.replace(topology(&[]), &[]).expect("written");
-    assert_eq!(state.unmatched(0), ["veth*", "tap1"], "the guests are gone");
+    assert_eq!(names(&state.unmatched(0)), ["veth*", "tap1"], "the guests are gone");
     state.clear().expect("removed");
-    assert_eq!(state.unmatched(0), [] as [&str; 0]);
+    assert_eq!(names(&state.unmatched(0)), [] as [&str; 0]);
+}
+
+/// Labels that change move a pod to another service; a guest without a record has no service by pod.
+#[test]
+fn pods_have_the_globs_of_their_labels() {
+    let selector = |namespace, labels| Match {
+        pod: Some(PodSelector::new(namespace, None, labels).expect("a selector")),
+        ..Match::default()
+    };
+    let filters = [selector(None, Some("app=web")), selector(Some("shop"), None), selector(Some("bank"), None)];
+    let order = (0..).map(ServiceId).zip(&filters);
+    let classifier = Some(Arc::new(Classifier::new(order, Some("eth0")).expect("a classifier")));
+    let (mut state, maps) = state(&["tap*"], &["veth0", "veth1", "tap0"]);
+    state.set_classifier(0, classifier);
+    let with = |labels: Option<&str>| {
+        let mut topology = topology(&["veth0", "veth1", "tap0"]);
+        let labels = labels.map(|app| [("app".to_owned(), app.to_owned())].into());
+        let pod = PodFacts { namespace: "shop".into(), name: "web-1".into(), labels };
+        topology.guests.get_mut(&3).expect("veth0").pod = Some(pod);
+        topology
+    };
+    for (labels, globs, reasons) in [
+        (Some("web"), [1, 0, 0], &["no record of a pod at veth1"][..]),
+        (Some("db"), [2, 0, 0], &["no record of a pod at veth1"]),
+        (None, [2, 0, 0], &["no record of a pod at veth1", "no labels are known of pod shop/web-1"]),
+    ] {
+        state.replace(with(labels), &[]).expect("written");
+        // The third is of the other classifier by its name.
+        assert_eq!(maps.content().guests, BTreeMap::from([(3, [globs, [0; 3]]), (5, [[0; 3], [1, 0, 0]])]));
+        assert_eq!(state.without_pod(), reasons);
+    }
+    let unmatched: Vec<String> =
+        state.unmatched(0).into_iter().filter_map(|glob| Some(glob.pod?.to_string())).collect();
+    assert_eq!(unmatched, ["labels=app=web", "namespace=bank"]);
+    state.replace(topology(&["veth0"]), &[]).expect("written");
+    assert_eq!(maps.content().guests, BTreeMap::new());
 }

@@ -21,6 +21,7 @@ use super::links::{Kind, Link};
 use super::neighbours::Neighbour;
 use std::collections::BTreeMap;
 use weir_datapath::abi::{ANY_VLAN, GuestAddress, GuestPaths};
+use weir_policy::PodFacts;
 
 /// Frames of any tag.
 const ANY: u16 = ANY_VLAN as u16;
@@ -38,6 +39,10 @@ struct Entrance {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct GuestLink {
     pub(super) name: String,
+    /// Its hardware address on the host.
+    pub(super) hardware: Option<[u8; 6]>,
+    /// The pod behind it, if there is a record of one.
+    pub(super) pod: Option<PodFacts>,
     bridge: Option<u32>,
 }
 
@@ -69,7 +74,8 @@ impl Topology {
         for link in links.iter().filter(|link| !own.contains_key(&link.index)) {
             match link.kind {
                 Kind::Guest => {
-                    let guest = GuestLink { name: link.name.clone(), bridge: bridge_of(link) };
+                    let (name, bridge) = (link.name.clone(), bridge_of(link));
+                    let guest = GuestLink { name, hardware: link.hardware, pod: None, bridge };
                     topology.guests.insert(link.index, guest);
                 }
                 _ => topology.others.push(link.name.clone()),

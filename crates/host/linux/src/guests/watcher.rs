@@ -6,23 +6,27 @@
 //! interfaces takes a part of a processor at most. Lost messages are a reason for a list, and a list that failed is
 //! repeated after a second.
 //!
+//! A change of the records of pods is a reason for a list too, while a classifier selects pods.
+//!
 //! Messages wait in the socket's queue while a list is read, so that none is older than the list and applied before it.
 
 use super::links::{Kind, departed, links, untagged_vlans};
 use super::marks::Marks;
 use super::neighbours::{Change, neighbours};
+use super::pods::{self, PodRecords};
 use super::state::State;
 use super::topology::Topology;
 use super::{GuestError, GuestReading};
 use crate::netlink::{Notifications, Socket};
 use crate::netns;
-use crate::wait::has_to_end;
+use crate::wait::{has_to_end, is_readable};
 use std::collections::BTreeMap;
 use std::fs::File;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
+use weir_pods::Directory;
 
 /// The time from a list to the next one, in times of the list: lists take a fifth of a processor at most.
 const PAUSE: u32 = 4;
@@ -36,6 +40,8 @@ struct Kernel {
     socket: Socket,
     notifications: Notifications,
     marks: Marks,
+    /// Or why they cannot be followed, which matters only if a classifier selects pods.
+    pods: Result<PodRecords, String>,
     /// The duration of the last list, without that of attaching programs, once to each interface.
     took: Duration,
 }
@@ -47,6 +53,8 @@ struct Problems {
     failed: Option<String>,
     /// Why an interface has no program.
     unmarked: Option<String>,
+    /// Why pods are not known, or not their labels.
+    pods: Vec<String>,
 }
 
 /// State of the thread and of its owner.
@@ -55,6 +63,8 @@ struct Shared {
     uplink: u32,
     kernel: Mutex<Kernel>,
     notifications: i32,
+    /// Readable when the records of pods change.
+    records: Option<i32>,
     /// Beside `kernel`, whose lock is held while the kernel's RTNL lock is waited for.
     problems: Mutex<Problems>,
     /// Locked after `kernel`.
@@ -76,6 +86,7 @@ impl Watcher {
         uplink: u32,
         state: Arc<Mutex<State>>,
         marks: Marks,
+        pods: Directory,
     ) -> Result<Self, GuestError> {
         let open = || Ok::<_, GuestError>((Socket::open()?, Notifications::subscribe(GROUPS)?));
         let (socket, notifications) = netns::inside(namespace, open).map_err(GuestError::Wait)??;
@@ -87,10 +98,12 @@ impl Watcher {
         // SAFETY: a new descriptor that nothing else owns.
         let end = unsafe { OwnedFd::from_raw_fd(end) };
         let fd = notifications.as_raw_fd();
-        let kernel = Mutex::new(Kernel { socket, notifications, marks, took: Duration::ZERO });
+        let pods = PodRecords::open(pods).map_err(|error| format!("follow the records of pods: {error}"));
+        let records = pods.as_ref().ok().map(PodRecords::as_raw_fd);
+        let kernel = Mutex::new(Kernel { socket, notifications, marks, pods, took: Duration::ZERO });
         let namespace = namespace.try_clone().map_err(GuestError::Wait)?;
         let problems = Mutex::default();
-        let shared = Shared { namespace, uplink, kernel, notifications: fd, problems, state, end };
+        let shared = Shared { namespace, uplink, kernel, notifications: fd, records, problems, state, end };
         Ok(Self { shared: Arc::new(shared), thread: None })
     }
 
@@ -133,14 +146,21 @@ impl Watcher {
     /// The guests of the classifier of a table.
     pub(super) fn reading(&self, table: u32) -> Result<GuestReading, GuestError> {
         self.check()?;
-        let problem = {
+        let (problem, pods) = {
             let problems = lock(&self.shared.problems);
-            problems.failed.clone().or_else(|| problems.unmarked.clone())
+            (problems.failed.clone().or_else(|| problems.unmarked.clone()), several(&problems.pods))
         };
         let state = lock(&self.shared.state);
         let (guests, unmatched) = (state.count(table), state.unmatched(table));
-        Ok(GuestReading { guests, missed: problem.or_else(|| state.missed()), unmatched })
+        let reasons: Vec<String> = problem.or_else(|| state.missed()).into_iter().chain(pods).collect();
+        Ok(GuestReading { guests, missed: (!reasons.is_empty()).then(|| reasons.join("; ")), unmatched })
     }
+}
+
+/// The first of some reasons, and the number of the others.
+fn several(reasons: &[String]) -> Option<String> {
+    let first = reasons.first()?;
+    Some(if reasons.len() == 1 { first.clone() } else { format!("{first} (and {} more)", reasons.len() - 1) })
 }
 
 impl Drop for Watcher {
@@ -162,6 +182,17 @@ impl Watcher {
     }
 }
 
+impl Kernel {
+    /// Gives guests their pods; returns the reasons why some have none. Without records no guest is a pod.
+    fn pods(&mut self, topology: &mut Topology) -> Vec<String> {
+        let records = self.pods.as_mut().map_err(|error| error.clone()).and_then(PodRecords::read);
+        match records {
+            Ok(records) => pods::join(topology, &records),
+            Err(error) => vec![error],
+        }
+    }
+}
+
 impl Shared {
     /// Lists links and forwarding databases, and replaces the entries of the maps.
     fn update(&self, kernel: &mut Kernel) -> Result<(), GuestError> {
@@ -179,11 +210,16 @@ impl Shared {
         };
         let has_bridges = links.iter().any(|link| matches!(link.kind, Kind::Bridge { .. }));
         let entries = if has_bridges { neighbours(&mut kernel.socket)? } else { Vec::new() };
+        let mut topology = Topology::new(self.uplink, &links, &untagged);
+        let selects_pods = lock(&self.state).selects_pods();
+        let mut reasons = if selects_pods { kernel.pods(&mut topology) } else { Vec::new() };
         let numbered = {
             let mut state = lock(&self.state);
-            state.replace(Topology::new(self.uplink, &links, &untagged), &entries)?;
+            state.replace(topology, &entries)?;
+            reasons.extend(state.without_pod());
             state.numbered().clone()
         };
+        lock(&self.problems).pods = reasons;
         kernel.took = now().saturating_duration_since(begin);
         let marks = &mut kernel.marks;
         let set = netns::inside(&self.namespace, || marks.set(&numbered)).map_err(GuestError::Wait)?;
@@ -226,10 +262,14 @@ impl Shared {
                 (is_due, next) = (true, now() + AGAIN);
             }
             let time = is_due.then(|| next.saturating_duration_since(now()));
-            let files = if has_failed { &[][..] } else { &[self.notifications][..] };
-            if has_to_end(&self.end, files, time) {
+            // Events of records remain until the list that is due reads them.
+            let records = self.records.filter(|_| !is_due && lock(&self.state).selects_pods());
+            let files: Vec<i32> =
+                if has_failed { None } else { Some(self.notifications) }.into_iter().chain(records).collect();
+            if has_to_end(&self.end, &files, time) {
                 return;
             }
+            is_due |= records.is_some_and(is_readable);
             let mut kernel = lock(&self.kernel);
             let followed = self.follow(&mut kernel);
             if let Err(error) = &followed {

@@ -12,6 +12,7 @@ use crate::dscp::dscp;
 use crate::filter_syntax as syntax;
 use crate::language::{MAX_ALL_FILTERS, MAX_FILTERS, MAX_PRIORITY, MAX_VNI, protocol};
 use crate::model::{Match, Protocol, Service};
+use crate::pod::{self, PodSelector};
 use ipnet::IpNet;
 use weir_document::scalar::{self, Refusal};
 use weir_document::{Field, Kind, Node, Span, quote};
@@ -112,6 +113,7 @@ impl Reader<'_> {
             protocol: sound(protocol)?,
             address: sound(address)?,
             interface: sound(node.field("interface", syntax::interface))?,
+            pod: self.pod(node)?,
             cgroup: sound(node.field("cgroup", syntax::cgroup))?,
             vni: sound(node.field("vni", integer(MAX_VNI)))?,
             priority: sound(node.field("priority", integer(MAX_PRIORITY)))?,
@@ -120,6 +122,25 @@ impl Reader<'_> {
         // A filter with unknown keys alone is empty.
         let is_empty = other == Match::default() && ports.is_empty() && dscps.is_empty();
         (!is_empty).then_some(Written { other, ports, dscps })
+    }
+}
+
+impl Reader<'_> {
+    /// The selector of pods of a filter that has one; `None` if it is wrong, and reported.
+    fn pod(&mut self, node: &Node) -> Option<Option<PodSelector>> {
+        let Some(node) = node.get("pod") else { return Some(None) };
+        let keys = ["namespace", "name", "labels"].map(|key| node.get(key));
+        if keys.iter().all(Option::is_none) {
+            // Wrong keys are reported already.
+            if matches!(&node.kind, Kind::Mapping(entries) if entries.is_empty()) {
+                self.problems.error(node.span, "the selector of pods is empty", pod::EMPTY_HINT);
+            }
+            return None;
+        }
+        let [namespace, name, labels] = keys.map(|key| key.map(Node::scalar));
+        // A value that is no text is reported already.
+        let text = |value: Option<Option<_>>| value.map_or(Some(None), |text| text.map(Some));
+        PodSelector::new(text(namespace)?, text(name)?, text(labels)?).ok().map(Some)
     }
 }
 

@@ -8,7 +8,7 @@
 //! | `vni` beside a `protocol` other than UDP | filters apply to the outer headers of a tunnel |
 //! | `vni` beside a `port` that is none of `tunnels` | the same; a source port may match by chance |
 //! | `protocol: icmp` beside a prefix of IPv6, `icmpv6` beside one of IPv4 | each is of one version of IP |
-//! | `interface` beside `cgroup` or `priority` | packets of guests have no socket on their host |
+//! | `interface` or `pod` beside `cgroup` or `priority` | packets of guests have no socket on their host |
 //! | any | a filter of another service is tried first and matches all of its packets |
 //!
 //! Worked example: `{ vni: 7, protocol: tcp }` matches nothing; `{ vni: 7, protocol: udp }` is `{ vni: 7 }`.
@@ -75,9 +75,9 @@ fn impossible(filter: &Match, owner: &str, tunnels: &Tunnels) -> Option<(String,
         }
         _ => {}
     }
-    if filter.interface.is_some() && (filter.cgroup.is_some() || filter.priority.is_some()) {
+    if filter.is_of_guests() && (filter.cgroup.is_some() || filter.priority.is_some()) {
         let cause = format!("a filter of {owner} needs a socket, and packets of guests have none here");
-        return Some((cause, "match guests by `interface` without `cgroup` and `priority`".into()));
+        return Some((cause, "match guests by `interface` or `pod` without `cgroup` and `priority`".into()));
     }
     None
 }

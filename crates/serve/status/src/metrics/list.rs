@@ -145,7 +145,7 @@ pub const METRICS: &[Metric] = &[
         "weir_agent_filters_unmatched",
         None,
         &[],
-        "The number of services with filters by control group or interface of which this host has none, by kind",
+        "The number of services with filters by control group, interface or pod of which this host has none, by kind",
         Of::Agent(|status, give| alone(give, Value::Count(status.filters_unmatched.len() as u64))),
     ),
     gauge(
