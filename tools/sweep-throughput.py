@@ -19,7 +19,7 @@ from pathlib import Path
 import weir
 
 POINTS = 24
-DURATION = "400ms"
+DURATION = "60ms"
 ROOT = Path(__file__).resolve().parent.parent
 
 
@@ -72,7 +72,7 @@ def command_line(path, workers, out):
 
 
 def main():
-    path = Path(sys.argv[1]) if len(sys.argv) > 1 else ROOT / "scenarios" / "parley-fig14.scenario.yaml"
+    path = Path(sys.argv[1]) if len(sys.argv) > 1 else ROOT / "scenarios" / "leafspine-websearch.scenario.yaml"
     scenario = weir.Scenario.load(path)
     scenario.set("duration", DURATION)
     print(f"{path.name}, {DURATION}, {POINTS} points\n\n| engine | 1 worker | 2 workers | ratio |\n|---|---|---|---|")
