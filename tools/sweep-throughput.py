@@ -40,7 +40,8 @@ def dask(workers):
 
 @contextmanager
 def ray(workers):
-    os.environ["RAY_USAGE_STATS_ENABLED"] = "0"
+    # Without, its workers give way to all other programs.
+    os.environ.update(RAY_USAGE_STATS_ENABLED="0", RAY_worker_niceness="0")
     import ray
 
     options = {"include_dashboard": False, "object_store_memory": 80_000_000, "log_to_driver": False}
