@@ -171,6 +171,9 @@ def test_mistakes_in_a_grid(star, tmp_path):
         weir.sweep(scenario, {"seed": [2]}, tmp_path / "out")
     with pytest.raises(TypeError, match="cannot run points on 'dask'"):
         weir.sweep(scenario, {"traffic[0].flows": [2]}, tmp_path / "out", client="dask")
+    for options in ({"in_flight": 0}, {"retries": -1}):
+        with pytest.raises(ValueError, match="at least 0 and 1"):
+            weir.sweep(scenario, {"traffic[0].flows": [2]}, tmp_path / "out", **options)
     assert not (tmp_path / "out").exists()
 
 

@@ -76,6 +76,8 @@ def sweep(
     groups = [_group(path, values) for path, values in grid.items()]
     if not groups:
         raise ValueError("the grid has no path\nhint: for one run, use Scenario.run")
+    if retries < 0 or (in_flight is not None and in_flight < 1):
+        raise ValueError(f"retries is {retries} and in_flight is {in_flight}: they are at least 0 and 1")
     job = SweepJob(scenario, groups, flows=flows, checkers=checkers)
     runs = engine(client, retries)
     opened = job.open(directory, force=force)
