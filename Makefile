@@ -31,7 +31,7 @@ setup:         ## Install missing Debian packages, and check the Rust toolchain
 	@./tools/setup.sh
 
 build: setup   ## Build the program: target/release/weir
-	$(CARGO) build --release --locked -p weir
+	$(CARGO) build --release --locked -p weir -p weir-cni
 
 install:       ## Install the program, its systemd units and settings: PREFIX=/usr/local, DESTDIR=
 	@[ -x target/release/weir ] || { echo "there is no target/release/weir: make build" >&2; exit 1; }

@@ -12,14 +12,14 @@ profile=${1:-release} version=${2:-}
 target=$(realpath -m "${CARGO_TARGET_DIR:-target}")
 case $profile in dev) built=$target/debug ;; *) built=$target/$profile ;; esac
 program=$built/weir
-[ -x "$program" ] || fail "there is no program $program" "make build"
+for name in weir weir-cni; do [ -x "$built/$name" ] || fail "there is no program $built/$name" "make build"; done
 [ -x "$target/tools/bin/cargo-deb" ] || fail "cargo-deb is not installed" "./tools/setup.sh deb"
 
 # The files that are made from others. Pages and scripts come from the program, so they agree with its options.
 files=$built/package
 rm -rf "$files"
 mkdir -p "$files/units" "$files/completions" "$target/debian"
-for unit in weir-agent weir-fabric weir-forwarder; do
+for unit in weir-agent weir-fabric weir-forwarder weir-pods; do
     sed 's#/usr/local/bin/weir#/usr/bin/weir#' packaging/$unit.service > "$files/units/$unit.service"
 done
 "$program" manual "$files/man"

@@ -133,6 +133,36 @@ fn manifest_has_the_digest_of_each_file() {
 }
 
 #[test]
+fn names_and_addresses_have_pseudonyms() {
+    const POLICY: &str = "# of Initech\nweir: 1\nnetwork:\n  nic: 1Gb/s\n  racks:\n    basement: { uplink: 1Gb/s, \
+                          machines: [milton, lumbergh] }\n  machines: { milton: { address: 10.7.7.1 } }\nservices:\n  \
+                          payroll: { match: [ { port: 1 } ] }\n";
+    let directory = directory();
+    let archive = directory.path().join("report.tar");
+    file(directory.path(), "initech.yaml", POLICY);
+    let mut agent = match Status::read(status(POLICY.replace("milton", "m1").as_str()).as_bytes()) {
+        Ok(Status::Agent(agent)) => agent,
+        other => panic!("{other:?}"),
+    };
+    agent.machine = "milton".to_owned();
+    file(directory.path(), "agent.json", &Status::Agent(agent).to_json());
+    file(directory.path(), "agent.conf", "WEIR_AGENT=\"--interface lo --machine milton --listen 10.7.7.1:30565\"\n");
+    let output = Command::new(WEIR)
+        .args(["capture", "initech.yaml", "--configuration", ".", "--status", "agent.json", "--anonymise"])
+        .args(["--output", "report.tar"])
+        .current_dir(directory.path())
+        .output()
+        .expect("runs");
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    let all = String::from_utf8_lossy(&fs::read(&archive).expect("written")).to_string();
+    for name in ["milton", "lumbergh", "basement", "payroll", "10.7.7.1", "of Initech"] {
+        assert!(!all.contains(name), "{name} is in the archive");
+    }
+    let pseudonym = all.split("--machine ").nth(1).and_then(|behind| behind.split(' ').next()).expect("there");
+    assert!(pseudonym.starts_with("name-") && all.contains(&format!("\"machine\": \"{pseudonym}\"")), "{pseudonym}");
+}
+
+#[test]
 fn list_writes_nothing_and_an_archive_is_not_replaced() {
     let directory = directory();
     let output = capture(directory.path(), &["--list"]);

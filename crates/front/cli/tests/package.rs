@@ -14,7 +14,7 @@ use std::process::{Command, Stdio};
 
 const OLD: &str = "0.1.0~test";
 const NEW: &str = "0.1.1~test";
-const UNITS: [&str; 3] = ["weir-agent.service", "weir-fabric.service", "weir-forwarder.service"];
+const UNITS: [&str; 4] = ["weir-agent.service", "weir-fabric.service", "weir-forwarder.service", "weir-pods.service"];
 /// The files of users and groups; backups of them are written by every program that adds or deletes a user.
 const ACCOUNTS: &[&str] = &[
     "/etc/group",

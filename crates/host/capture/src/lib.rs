@@ -8,10 +8,12 @@
 //! Worked example: the journal has `password=mellon77` in one line and `mellon77` in another one; the bundle has
 //! `[redacted]` in both.
 
+pub mod anonymise;
 pub mod bundle;
 pub mod redact;
 pub mod sources;
 
+pub use anonymise::Anonymiser;
 pub use bundle::{Bundle, File};
 pub use redact::Redactor;
 pub use sources::{Item, Request};

@@ -18,6 +18,9 @@ pub const MOST_BYTES: usize = 8 * 1024 * 1024;
 /// Where programs of the administrator are, beside the user's PATH.
 const DIRECTORIES: &str = "/usr/sbin:/sbin:/usr/bin:/bin";
 
+/// The name of the policy in the bundle.
+pub const POLICY: &str = "configuration/policy.yaml";
+
 /// Files of the host.
 const FILES: &[(&str, &str)] = &[
     ("host/release", "/etc/os-release"),
@@ -124,7 +127,7 @@ pub fn read(request: &Request) -> io::Result<Vec<Item>> {
         source: path.display().to_string(),
         content: file(path),
     };
-    let mut items: Vec<Item> = request.policy.iter().map(|path| file("configuration/policy.yaml", path)).collect();
+    let mut items: Vec<Item> = request.policy.iter().map(|path| file(POLICY, path)).collect();
     let options = |name: &&str| file(&format!("configuration/{name}"), &request.configuration.join(name));
     items.extend(OPTIONS.iter().map(options));
     items.extend(FILES.iter().map(|(name, path)| file(name, Path::new(path))));

@@ -3,9 +3,10 @@
 use crate::error::{CommandError, Exit};
 use crate::output::{Style, Table, Ui};
 use crate::{input, watched};
+use std::io::Read as _;
 use std::path::{Path, PathBuf};
 use std::time::{SystemTime, UNIX_EPOCH};
-use weir_capture::{Bundle, Item, sources};
+use weir_capture::{Anonymiser, Bundle, Item, sources};
 use weir_doctor::{Facts, gather, judge};
 use weir_observe::Source;
 use weir_policy::Policy;
@@ -28,8 +29,8 @@ sources is fixed: findings of `weir doctor`, statuses, the policy, the options o
 journal, and what ip, tc, nft and ethtool print. Keys and private keys are never opened. Passwords,
 tokens, keys and users of URLs in any of the texts are replaced by `[redacted]`.
 
-The bundle has addresses and the names of machines and services. Read it before you send it:
-docs/how-to/capture.md. Exit code 1: the archive cannot be written.")]
+The bundle has addresses and the names of machines and services, unless --anonymise replaces them.
+Read it before you send it: docs/how-to/capture.md. Exit code 1: the archive cannot be written.")]
 pub(crate) struct Args {
     /// The policy file [default: policy.yaml in --configuration, if it is there]
     policy: Option<PathBuf>,
@@ -45,6 +46,9 @@ pub(crate) struct Args {
     /// The archive, which must not exist [default: weir-capture-HOST-DATE.tar]
     #[arg(short, long, value_name = "FILE")]
     output: Option<PathBuf>,
+    /// Replace addresses and the names of machines, racks, services and tenants by pseudonyms
+    #[arg(long)]
+    anonymise: bool,
     /// Print the list and write nothing
     #[arg(long, conflicts_with = "output")]
     list: bool,
@@ -54,13 +58,18 @@ pub(crate) fn run(args: &Args, ui: &mut Ui) -> Result<Exit, CommandError> {
     let seconds = since_1970();
     let output = match &args.output {
         Some(path) => path.clone(),
+        None if args.anonymise => format!("weir-capture-{}.tar", date(seconds)).into(),
         None => format!("weir-capture-{}-{}.tar", host_name(), date(seconds)).into(),
     };
     if !args.list && output.exists() {
         return Err(CommandError::refused(format!("`{}` exists already", output.display()))
             .hint("name another file with --output"));
     }
-    let bundle = Bundle::of(&items(args)?);
+    let (items, names) = items(args)?;
+    let mut bundle = Bundle::of(&items);
+    if args.anonymise {
+        bundle = Anonymiser::new(key()?, names).anonymise(&bundle);
+    }
     print(&bundle, ui)?;
     if args.list {
         return Ok(Exit::Done);
@@ -70,8 +79,16 @@ pub(crate) fn run(args: &Args, ui: &mut Ui) -> Result<Exit, CommandError> {
     Ok(Exit::Done)
 }
 
-/// The texts of all sources.
-fn items(args: &Args) -> Result<Vec<Item>, CommandError> {
+/// A random key.
+fn key() -> Result<[u8; 32], CommandError> {
+    let mut key = [0; 32];
+    let read = std::fs::File::open("/dev/urandom").and_then(|mut random| random.read_exact(&mut key));
+    read.map_err(|error| CommandError::failed(format!("/dev/urandom: {error}")))?;
+    Ok(key)
+}
+
+/// The texts of all sources, and the names in policy and statuses.
+fn items(args: &Args) -> Result<(Vec<Item>, Vec<String>), CommandError> {
     let there = |path: PathBuf| path.exists().then_some(path);
     let policy = args.policy.clone().or_else(|| there(args.configuration.join("policy.yaml")));
     if policy.as_deref() == Some(Path::new("-")) {
@@ -81,11 +98,15 @@ fn items(args: &Args) -> Result<Vec<Item>, CommandError> {
     if statuses.is_empty() {
         statuses = STATUSES.into_iter().map(PathBuf::from).filter_map(there).map(Source::File).collect();
     }
-    let (read, check) = policy.as_deref().map(parsed).transpose()?.unzip();
-    let read = read.flatten();
+    let (parsed_policy, check) = policy.as_deref().map(parsed).transpose()?.unzip();
+    let parsed_policy = parsed_policy.flatten();
+    if args.anonymise && policy.is_some() && parsed_policy.is_none() {
+        return Err(CommandError::refused("--anonymise takes the names from the policy, which has errors")
+            .hint("`weir check` prints them"));
+    }
     let name = policy.as_ref().map(|path| path.display().to_string()).unwrap_or_default();
     let facts = gather(&weir_doctor::Request {
-        policy: read.as_ref().map(|policy| (name.as_str(), policy)),
+        policy: parsed_policy.as_ref().map(|policy| (name.as_str(), policy)),
         interface: args.interface.first().map(String::as_str),
         statuses: &statuses,
         ..weir_doctor::Request::default()
@@ -104,7 +125,44 @@ fn items(args: &Args) -> Result<Vec<Item>, CommandError> {
     let interfaces = if args.interface.is_empty() { interfaces(&facts) } else { args.interface.clone() };
     let read = sources::read(&sources::Request { policy, configuration: args.configuration.clone(), interfaces });
     items.extend(read.map_err(|error| CommandError::failed(format!("cannot run commands: {error}")))?);
-    Ok(items)
+    if args.anonymise {
+        for item in items.iter_mut().filter(|item| item.name == sources::POLICY) {
+            item.content = parsed_policy.as_ref().map_or_else(|| Err("no policy".to_owned()), without_comments);
+        }
+    }
+    Ok((items, names(parsed_policy.as_ref(), &facts)))
+}
+
+/// The policy as JSON, since comments may have any names; ranges of names have no pseudonyms.
+fn without_comments(policy: &Policy) -> Result<String, String> {
+    let text = policy.to_json_text().map_err(|error| error.to_string())?;
+    match text.split('[').skip(1).any(|behind| behind.starts_with(|letter: char| letter.is_ascii_digit())) {
+        true => Err("left out: it has ranges of names or numbers".to_owned()),
+        false => Ok(text),
+    }
+}
+
+/// The names of this host, and of machines, racks, switches, services and tenants.
+fn names(policy: Option<&Policy>, facts: &Facts) -> Vec<String> {
+    let mut names = vec![read_host_name()];
+    if let Some(policy) = policy {
+        let network = policy.network();
+        names.extend(network.machines().iter().map(|machine| machine.name().to_owned()));
+        names.extend(network.racks().iter().map(|rack| rack.name().to_owned()));
+        names.extend(policy.graph().switches.iter().cloned());
+        names.extend(policy.services().all().iter().flat_map(|service| service.path().split('/').map(str::to_owned)));
+        for tenant in policy.tenants() {
+            names.push(tenant.name.clone());
+            names.extend(tenant.groups.iter().filter_map(|group| group.name.clone()));
+        }
+    }
+    for status in &facts.statuses {
+        if let Ok(Status::Agent(agent)) = &status.status {
+            names.extend([agent.machine.clone(), agent.rack.clone()]);
+            names.extend(agent.services.iter().flat_map(|service| service.service.split('/').map(str::to_owned)));
+        }
+    }
+    names
 }
 
 fn item(name: &str, source: &str, text: String) -> Item {
@@ -158,8 +216,13 @@ fn print(bundle: &Bundle, ui: &mut Ui) -> Result<(), CommandError> {
     Ok(ui.out().flush()?)
 }
 
+fn read_host_name() -> String {
+    std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default()
+}
+
+/// The host's name for the name of a file.
 fn host_name() -> String {
-    let name = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
+    let name = read_host_name();
     let plain = |letter: char| if letter.is_ascii_alphanumeric() || letter == '-' { letter } else { '_' };
     name.trim().chars().map(plain).collect()
 }
