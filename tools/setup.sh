@@ -101,5 +101,6 @@ fi
 
 # cnitool is no Debian package, and Debian's Go is too old for it.
 tools=$(realpath -m "${CARGO_TARGET_DIR:-target}")/tools cnitool=github.com/containernetworking/cni/cnitool@v1.3.1
-[ -x "$tools"/cnitool ] || { PATH=$PATH:/usr/local/go/bin; command -v go >/dev/null && GOBIN=$tools go install $cnitool 2>/dev/null; } ||
+PATH=$PATH:/usr/local/go/bin
+[ -x "$tools"/cnitool ] || { command -v go >/dev/null && GOBIN=$tools go install $cnitool 2>/dev/null; } ||
     echo "missing for the lab: cnitool (GOBIN=$tools go install $cnitool, Go 1.21 or later)"
