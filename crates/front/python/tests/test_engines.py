@@ -73,8 +73,8 @@ class Ray:
         os.environ.update(RAY_USAGE_STATS_ENABLED="0", RAY_worker_niceness="0")
         import ray
 
-        # The paths of sockets are short.
-        self.directory = tempfile.mkdtemp(prefix="weir-ray-", dir="/tmp")
+        # The paths of sockets are short. The directory of a driver that will be killed is its parent's.
+        self.directory = os.environ.get("WEIR_TEST_RAY") or tempfile.mkdtemp(prefix="weir-ray-", dir="/tmp")
         ray.init(
             num_cpus=2,
             include_dashboard=False,
@@ -139,10 +139,17 @@ def test_a_killed_worker_loses_nothing(star, tmp_path, expected, name):
     assert dataset(tmp_path / "out") == expected
 
 
+@pytest.fixture
+def short_directory():
+    directory = tempfile.mkdtemp(prefix="weir-ray-", dir="/tmp")
+    yield directory
+    shutil.rmtree(directory, ignore_errors=True)
+
+
 @pytest.mark.parametrize("name", ["dask", "ray"])
-def test_a_killed_driver_loses_no_complete_point(star, tmp_path, expected, name):
+def test_a_killed_driver_loses_no_complete_point(star, tmp_path, expected, short_directory, name):
     out = tmp_path / "out"
-    environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parent)}
+    environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parent), "WEIR_TEST_RAY": short_directory}
     # In a file, since the processes of Dask import it again.
     program = tmp_path / "driver.py"
     program.write_text("if __name__ == '__main__':\n" + "".join(f"    {line}\n" for line in DRIVER.splitlines()))
