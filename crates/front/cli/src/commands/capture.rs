@@ -24,10 +24,10 @@ Examples:
   weir capture --list
   weir capture policy.yaml --interface eth0 --status http://10.0.0.1:30566 --output report.tar
 
-Prints the list of all files, then writes them to a tar archive that only you can read. The list of
-sources is fixed: findings of `weir doctor`, statuses, the policy, the options of the services, their
-journal, and what ip, tc, nft and ethtool print. Keys and private keys are never opened. Passwords,
-tokens, keys and users of URLs in any of the texts are replaced by `[redacted]`.
+Prints the list of all files, then writes them to a tar archive that only you can read. The list
+of sources is fixed: findings of `weir doctor`, statuses, the policy, the options of the services,
+their journal, and what ip, tc, nft and ethtool print. Keys and private keys are never opened.
+Passwords, tokens, keys and users of URLs in any of the texts are replaced by `[redacted]`.
 
 The bundle has addresses and the names of machines and services, unless --anonymise replaces them.
 Read it before you send it: docs/how-to/capture.md. Exit code 1: the archive cannot be written.")]

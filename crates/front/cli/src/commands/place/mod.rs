@@ -11,8 +11,9 @@ use crate::output::Ui;
 use crate::report_files::ReportArgs;
 use crate::tenants::watched;
 use crate::text;
-use std::fs::{File, TryLockError};
+use std::fs::{File, Permissions, TryLockError};
 use std::io::Write as _;
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use weir_answers::Places;
 use weir_answers::place::{Placement, STRATEGIES, can_place, order, place, strategy};
@@ -167,6 +168,7 @@ fn write(path: &Path, placement: &Placement) -> Result<(), CommandError> {
     replace(path, |out| {
         out.write_all(&bytes)?;
         out.flush()?;
+        out.get_ref().set_permissions(Permissions::from_mode(0o644))?;
         out.get_ref().sync_all()
     })?;
     // The file's name survives a crash of the host as well.

@@ -37,7 +37,7 @@ A sweep has a directory for each point in points/, and
   sweep.json          the scenario's SHA-256, the values, and the state of each point
   points.csv          a row for each complete point, group and size bin
   dataset/statistics/NAME.parquet
-                      the same rows of a point with types, for read_parquet('DIR/dataset/statistics/*')
+                      the same rows of a point with types: read_parquet('dataset/statistics/*')
   dataset/flows/NAME.parquet
                       with --flows, the flows of a point beside its swept values
   points/NAME/point.json

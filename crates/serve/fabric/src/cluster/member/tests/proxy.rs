@@ -32,6 +32,8 @@ struct State {
 #[derive(Default)]
 struct Requests {
     are_held: bool,
+    /// Since the first hold: a client that has given up a request may cancel it at any later time.
+    are_final: bool,
     held: Vec<(TcpStream, Vec<u8>)>,
 }
 
@@ -68,7 +70,8 @@ impl Proxy {
 
     /// Requests wait from now on.
     pub(super) fn hold(&self) {
-        lock(&self.state.requests).are_held = true;
+        let mut requests = lock(&self.state.requests);
+        (requests.are_held, requests.are_final) = (true, true);
     }
 
     /// Requests that wait arrive, although their client has given them up; returns when etcd has replied to one.
@@ -77,9 +80,7 @@ impl Proxy {
         let mut requests = lock(&self.state.requests);
         requests.are_held = false;
         for (mut upstream, frame) in requests.held.drain(..) {
-            if ![RST_STREAM, GOAWAY].contains(&frame[3]) {
-                upstream.write_all(&frame).expect("etcd takes it");
-            }
+            upstream.write_all(&frame).expect("etcd takes it");
         }
         drop(requests);
         let begun = Instant::now();
@@ -99,7 +100,9 @@ fn carry(state: &Arc<State>, mut client: TcpStream, mut upstream: TcpStream) {
         client.read_exact(&mut preface).and_then(|()| upstream.write_all(&preface)).expect("a client of HTTP/2");
         each_frame(client, |frame| {
             let mut requests = lock(&own.requests);
+            let cancels = [RST_STREAM, GOAWAY].contains(&frame[3]);
             match requests.are_held {
+                _ if cancels && requests.are_final => {}
                 true => requests.held.push((upstream.try_clone().expect("a handle"), frame)),
                 false => drop(upstream.write_all(&frame)),
             }
