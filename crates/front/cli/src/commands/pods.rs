@@ -15,7 +15,7 @@ use weir_resolver::{PodLabels, follow};
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
-  weir pods --node m1 --api https://10.0.0.1:6443 --token /etc/weir/pods-token --ca /etc/weir/pods-ca.pem
+  weir pods --node m1 --api https://10.0.0.1:6443 --token pods-token --ca pods-ca.pem
   kubectl get pods --all-namespaces --output json | weir pods --node m1 --file -
 
 Filters by labels (`pod: { labels: app=web }`) need the labels of pods, which container plugins do not
