@@ -18,11 +18,11 @@ Examples:
   weir pods --node m1 --api https://10.0.0.1:6443 --token pods-token --ca pods-ca.pem
   kubectl get pods --all-namespaces --output json | weir pods --node m1 --file -
 
-Filters by labels (`pod: { labels: app=web }`) need the labels of pods, which container plugins do not
-get. This lists and watches the pods of one node, and writes a record of each into --pods, where the
-agent reads it; the record of a pod that is gone is removed. The account needs `list` and `watch` on
-pods. While the server cannot be reached the records stay as they are. With --file it writes the
-records of a list once, and ends.")]
+Filters by labels (`pod: { labels: app=web }`) need the labels of pods, which container plugins do
+not get. This lists and watches the pods of one node, and writes a record of each to --pods, where
+the agent reads it; the record of a pod that is gone is removed. The account needs `list` and
+`watch` on pods. While the server cannot be reached the records stay as they are. With --file it
+writes the records of a list once, and ends.")]
 pub(crate) struct Args {
     /// The name of this node
     #[arg(long, value_name = "NAME", required_unless_present = "file")]
