@@ -167,7 +167,7 @@ impl Api {
     /// The whole response to a request.
     pub(crate) async fn get(&self, path: &str) -> Result<Vec<u8>, ApiError> {
         let mut lines = Lines { buffer: Vec::new(), source: self.request(path).await? };
-        // A connection whose server is gone without a word would otherwise be waited for without end.
+        // A server that crashed closes no connection, and nothing else ends the wait for the next part.
         let mut more = async || match tokio::time::timeout(self.patience, lines.more()).await {
             Ok(more) => more,
             Err(_) => Err(ApiError::Slow(self.patience)),

@@ -158,7 +158,7 @@ async fn records_follow_lists_and_watches() {
         let mut stream = server.list_request("").await;
         list(&mut stream, 30, &[pod("c", "web", 7)]).await;
         server.wait(&[("c", "web")]).await;
-        // A server that fails leaves the records as they are, and is not asked for an older state.
+        // A server that fails leaves the records as they are. The next list requires the same version or a later one.
         let (_, _, mut stream) = server.request().await;
         fail(&mut stream, "500 Internal Server Error").await;
         let mut stream = server.list_request("&resourceVersion=30").await;
