@@ -28,14 +28,19 @@ help:          ## List the targets
 	@awk -F':.*## ' '/^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 setup:         ## Install missing Debian packages, and check the Rust toolchain
-	@./tools/setup.sh
+	@./tools/setup.sh $(SETUP)
+
+# These also need the tools of tests that are no Debian packages.
+test soak test-realtime unit: SETUP = test
 
 build: setup   ## Build the program: target/release/weir
 	$(CARGO) build --release --locked -p weir -p weir-cni
 
-install:       ## Install the program, its systemd units and settings: PREFIX=/usr/local, DESTDIR=
-	@[ -x target/release/weir ] || { echo "there is no target/release/weir: make build" >&2; exit 1; }
+install:       ## Install the programs, their systemd units and settings: PREFIX=/usr/local, DESTDIR=
+	@for name in weir weir-cni; do [ -x target/release/$$name ] || \
+	    { echo "there is no target/release/$$name: make build" >&2; exit 1; }; done
 	install -D -m 755 target/release/weir $(DESTDIR)$(PREFIX)/bin/weir
+	install -D -m 755 target/release/weir-cni $(DESTDIR)$(PREFIX)/lib/cni/weir-cni
 	@for unit in weir-agent weir-fabric weir-forwarder weir-pods; do \
 	    install -d $(DESTDIR)$(PREFIX)/lib/systemd/system && \
 	    sed 's#/usr/local/bin/weir#$(PREFIX)/bin/weir#' packaging/$$unit.service \
@@ -45,8 +50,9 @@ install:       ## Install the program, its systemd units and settings: PREFIX=/u
 	@for file in agent.conf fabric.conf forwarder.conf pods.conf; do [ -e $(DESTDIR)/etc/weir/$$file ] || \
 	    install -m 644 packaging/$$file $(DESTDIR)/etc/weir/$$file; done
 
-uninstall:     ## Remove the program and its units; /etc/weir and /var/lib/weir stay
-	rm -f $(DESTDIR)$(PREFIX)/bin/weir $(DESTDIR)$(PREFIX)/lib/sysusers.d/weir.conf \
+uninstall:     ## Remove the programs and their units; /etc/weir and /var/lib/weir stay
+	rm -f $(DESTDIR)$(PREFIX)/bin/weir $(DESTDIR)$(PREFIX)/lib/cni/weir-cni \
+	    $(DESTDIR)$(PREFIX)/lib/sysusers.d/weir.conf \
 	    $(DESTDIR)$(PREFIX)/lib/systemd/system/weir-agent.service \
 	    $(DESTDIR)$(PREFIX)/lib/systemd/system/weir-fabric.service \
 	    $(DESTDIR)$(PREFIX)/lib/systemd/system/weir-forwarder.service \
@@ -117,6 +123,7 @@ lint: format   ## Format and lints, warnings refused
 
 test-deb:      ## Install, upgrade, remove and purge the Debian package under a real systemd (root, a minute)
 	@./tools/setup.sh deb
+	$(CARGO) build --locked --workspace --bin weir-cni
 	$(CARGO) test --locked --workspace --test package -- --ignored
 
 test-static:   ## Build the static simulator without optimisation, and run it in an empty root directory

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Installs the missing packages for building, testing and the demo if it may; otherwise names the missing packages and
 # the command to install them. A second run installs nothing. With `edt`, `crosscheck` or `deb`, also the packages of
-# that make target, and with `deb` cargo-deb, below the target directory.
+# that make target; with `deb` also cargo-deb, and with `test` cnitool, both below the target directory.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -99,8 +99,13 @@ if [ "${1:-}" = deb ] && [ "$("$root/bin/cargo-deb" --version 2>/dev/null)" != "
     rm -rf "$root/build"
 fi
 
-# cnitool is no Debian package, and Debian's Go is too old for it.
-tools=$(realpath -m "${CARGO_TARGET_DIR:-target}")/tools cnitool=github.com/containernetworking/cni/cnitool@v1.3.1
-PATH=$PATH:/usr/local/go/bin
-[ -x "$tools"/cnitool ] || { command -v go >/dev/null && GOBIN=$tools go install $cnitool 2>/dev/null; } ||
-    echo "missing for the lab: cnitool (GOBIN=$tools go install $cnitool, Go 1.21 or later)"
+# cnitool is no Debian package, and Debian's Go is too old for it. Other tests do not need it.
+if [ "${1:-}" = test ] && [ ! -x "$root/cnitool" ]; then
+    cnitool=github.com/containernetworking/cni/cnitool@v1.3.1
+    PATH=$PATH:/usr/local/go/bin
+    if ! command -v go >/dev/null; then
+        echo "missing for tests of chains of CNI plugins: cnitool, which needs Go 1.21 or later"
+    elif ! GOBIN=$root go install $cnitool; then
+        echo "missing for tests of chains of CNI plugins: cnitool (GOBIN=$root go install $cnitool)"
+    fi
+fi

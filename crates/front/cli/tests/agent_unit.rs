@@ -18,6 +18,8 @@ use weir_linux::netns::connect;
 
 const UNIT: &str = include_str!("../../../../packaging/weir-agent.service");
 const FABRIC_UNIT: &str = include_str!("../../../../packaging/weir-fabric.service");
+const FORWARDER_UNIT: &str = include_str!("../../../../packaging/weir-forwarder.service");
+const PODS_UNIT: &str = include_str!("../../../../packaging/weir-pods.service");
 
 /// The capabilities of the unit, such as `net_admin`.
 fn capabilities() -> Vec<String> {
@@ -97,7 +99,12 @@ fn the_units_capabilities_suffice_and_each_is_needed() {
 #[test]
 fn systemd_understands_the_units() {
     let directory = tempfile::tempdir().expect("a directory");
-    let units = [("weir-agent.service", UNIT), ("weir-fabric.service", FABRIC_UNIT)];
+    let units = [
+        ("weir-agent.service", UNIT),
+        ("weir-fabric.service", FABRIC_UNIT),
+        ("weir-forwarder.service", FORWARDER_UNIT),
+        ("weir-pods.service", PODS_UNIT),
+    ];
     for (name, text) in units {
         let path = directory.path().join(name);
         fs::write(&path, text.replace("/usr/local/bin/weir", WEIR)).expect("written");

@@ -103,7 +103,9 @@ fn package_is_installed_upgraded_removed_and_purged() {
 
     install(&container, &new);
     running_agent_prevents_the_removal(&container, &pair);
+    records_of_pods_survive_the_removal(&container);
     container.must(&["dpkg", "--purge", "weir"]);
+    assert!(!container.path("/run/weir").exists());
     assert_eq!(host_state(&container), host_before);
     let left: Vec<String> = changes(&container).difference(&files_before).cloned().collect();
     let backups: Vec<&str> = ACCOUNTS.iter().copied().filter(|path| path.ends_with('-')).collect();
@@ -114,6 +116,8 @@ fn package_is_installed_upgraded_removed_and_purged() {
 /// Checks what a new installation contains, and that it starts nothing.
 fn installed_files_work(container: &Container) {
     assert!(container.must(&["weir", "--version"]).starts_with("weir "));
+    let versions = container.must(&["env", "CNI_COMMAND=VERSION", "/usr/lib/cni/weir-cni"]);
+    assert!(versions.contains("\"supportedVersions\""), "{versions}");
     for unit in UNITS {
         let state =
             container.must(&["systemctl", "show", "--value", "-p", "ActiveState,UnitFileState,LoadState", unit]);
@@ -198,4 +202,15 @@ fn running_agent_prevents_the_removal(container: &Container, pair: &Pair) {
     container.must(&["pkill", "-TERM", "--full", "by-hand.json"]);
     assert!(agent.wait().expect("ends").success());
     fs::remove_dir_all(container.path("/etc/weir")).expect("removed");
+}
+
+/// Removes the package while a pod runs: its record stays, which an agent needs once Weir is installed again.
+fn records_of_pods_survive_the_removal(container: &Container) {
+    let record = "/run/weir/pods/attachment-4f1a:eth0.json";
+    fs::create_dir_all(container.path("/run/weir/pods")).expect("made");
+    for file in [record, "/run/weir/agent.json"] {
+        fs::write(container.path(file), "{}").expect("written");
+    }
+    container.must(&["dpkg", "--remove", "weir"]);
+    assert!(container.path(record).exists() && !container.path("/run/weir/agent.json").exists());
 }

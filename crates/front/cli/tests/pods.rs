@@ -1,4 +1,4 @@
-//! Pods under an agent, by records as a container plugin and a resolver write them:
+//! Pods under an agent, by records of the container plugin, of `weir pods` and of another plugin:
 //!
 //! ```text
 //! web, db in shop; web in bank: eth0 == veth1..3 ┤ cni0 │ m1: eth0 == eth0 :m2
@@ -9,7 +9,7 @@
 mod common;
 
 use common::{WEIR, signal, skipped, wait_for, weir};
-use serde_json::Value;
+use serde_json::{Value, json};
 use std::fs;
 use std::net::{Ipv4Addr, UdpSocket};
 use std::path::PathBuf;
@@ -17,7 +17,7 @@ use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 use weir_linux::interface::Interface;
 use weir_linux::netns::{Netns, Prefix, connect};
-use weir_pods::{Attachment, Directory, FORMAT, HostInterface, Labels};
+use weir_pods::{Attachment, Directory, FORMAT, HostInterface};
 
 const POLICY: &str = "weir: 1
 network: { nic: 1Gb/s, racks: { r: { uplink: 1Gb/s, machines: [m1] } }, machines: { m1: { address: 10.80.0.1 } } }
@@ -106,7 +106,28 @@ impl Host {
         pod.netns.ip(["route", "add", "default", "via", "10.81.0.1"]).expect("a route");
     }
 
-    /// Writes the record of a pod's interface.
+    /// Attaches a pod by `weir-cni`, as a container runtime does behind the plugin that has made the interface.
+    fn attach_by_plugin(&self, pod: &Pod) {
+        let arguments =
+            format!("K8S_POD_NAMESPACE={};K8S_POD_NAME={};K8S_POD_UID={}", pod.namespace, pod.name, pod.uid());
+        let variable = |name: &str| match name {
+            "CNI_COMMAND" => Some("ADD".into()),
+            "CNI_CONTAINERID" => Some(format!("c{}", pod.number).into()),
+            "CNI_IFNAME" => Some("eth0".into()),
+            "CNI_ARGS" => Some(arguments.clone().into()),
+            "CNI_NETNS" => Some(format!("/run/netns/{}", pod.netns.name()).into()),
+            _ => None,
+        };
+        let configuration = json!({ "cniVersion": "1.0.0", "name": "pods", "type": "weir-cni",
+            "records": self.records.path(), "ingressRate": 100_000_000, "egressRate": 100_000_000,
+            "prevResult": { "cniVersion": "1.0.0", "ips": [{ "address": format!("{}/24", pod.address()) }] } });
+        let added = self.m1.run(|| weir_cni::run(variable, configuration.to_string().as_bytes())).expect("inside");
+        assert_eq!(added, Ok(format!("{}\n", configuration["prevResult"])));
+        // systemd-udevd assigns another address once the plugins have run. A bridge takes the lowest of its ports.
+        self.m1.ip(["link", "set", "dev", &pod.interface(), "address", "fe:00:00:00:00:01"]).expect("an address");
+    }
+
+    /// Writes the record of a pod's interface, as another plugin may.
     fn attach(&self, pod: &Pod) {
         let link = pod.interface();
         let found = self.m1.run(|| Interface::named(&link).expect("the interface")).expect("inside");
@@ -128,12 +149,18 @@ impl Host {
         self.records.write_attachment(&record).expect("written");
     }
 
-    /// Writes the label `app` of a pod.
-    fn label(&self, pod: &Pod, app: &str) {
-        let labels = [("app".to_owned(), app.to_owned())].into();
-        let (namespace, name, uid) = (pod.namespace.into(), pod.name.into(), Some(pod.uid()));
-        let record = Labels { pod: FORMAT, namespace, name, uid, labels, annotations: [].into() };
-        self.records.write_labels(&record).expect("written");
+    /// Writes the labels `app` of all pods by `weir pods`, from a list as kubectl prints it.
+    fn label(&self, pods: [(&Pod, &str); 3], changed: usize) {
+        let item = |(pod, app): (&Pod, &str)| {
+            json!({ "kind": "Pod", "metadata": { "namespace": pod.namespace, "name": pod.name, "uid": pod.uid(),
+                "labels": { "app": app } }, "spec": { "nodeName": "m1" } })
+        };
+        let list = json!({ "kind": "List", "items": pods.map(item) });
+        fs::write(self.at("pods.json"), list.to_string()).expect("written");
+        let mut command = weir(&["pods", "--node", "m1", "--file"]);
+        let output = command.arg(self.at("pods.json")).arg("--pods").arg(self.records.path()).output().expect("runs");
+        let text = String::from_utf8_lossy(&[output.stdout, output.stderr].concat()).into_owned();
+        assert!(output.status.success() && text.contains(&format!("{changed} records changed in ")), "{text}");
     }
 
     fn agent(&self) -> Child {
@@ -258,15 +285,13 @@ fn packets_of_pods_are_of_the_services_of_their_labels() {
     host.count(web, None);
 
     // The directory appears while the agent runs. Without labels a pod is of its namespace.
-    for pod in &host.pods {
-        host.attach(pod);
-    }
+    host.attach_by_plugin(web);
+    host.attach(db);
+    host.attach(bank);
     host.wait("pods without labels", |status| missed(status).contains("no labels are known of pod shop/web-1"));
     host.count(web, Some("shop"));
     host.count(bank, None);
-    for (pod, app) in [(web, "web"), (db, "db"), (bank, "web")] {
-        host.label(pod, app);
-    }
+    host.label([(web, "web"), (db, "db"), (bank, "web")], 3);
     host.wait("three pods", |status| status["guests"] == 3 && missed(status).is_empty());
     let unmatched = host.status().map(|status| status["filters_unmatched"].clone());
     assert_eq!(unmatched, Some(serde_json::json!(["none: no pod here has namespace=elsewhere"])));
@@ -275,7 +300,7 @@ fn packets_of_pods_are_of_the_services_of_their_labels() {
     host.count(bank, Some("bank"));
 
     // A label that changes moves a pod; an agent that starts again has the records.
-    host.label(web, "db");
+    host.label([(web, "db"), (db, "db"), (bank, "web")], 1);
     host.wait("the other service", |status| status["filters_unmatched"].to_string().contains("web: no pod here"));
     host.count(web, Some("shop"));
     signal(&agent.0, libc::SIGKILL);
@@ -298,4 +323,36 @@ fn packets_of_pods_are_of_the_services_of_their_labels() {
     host.count(db, None);
     host.count(web, Some("shop"));
     drop(agent);
+}
+
+/// A list of other objects, or none, would remove the records of all pods.
+#[test]
+fn lists_that_are_not_of_pods_are_refused() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let file = directory.path().join("list.json");
+    for (text, cause) in [
+        (r#"{ "kind": "NodeList", "items": [] }"#, "its kind is `NodeList`, and not PodList or List"),
+        (r#"{ "kind": "List", "items": [ { "kind": "Node" } ] }"#, "the kind of item 0, ``, is `Node`, and not Pod"),
+    ] {
+        fs::write(&file, text).expect("written");
+        let mut command = weir(&["pods", "--file"]);
+        let output = command.arg(&file).arg("--pods").arg(directory.path()).output().expect("runs");
+        let message = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.code() == Some(2) && message.contains(cause), "{message}");
+        assert!(message.contains("kubectl get pods --all-namespaces"), "{message}");
+    }
+}
+
+/// Only records that could be written count, and the others are reported.
+#[test]
+fn pods_without_a_possible_record_are_reported_and_not_counted() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let pod = |name: &str| json!({ "metadata": { "namespace": "shop", "name": name } });
+    let list = json!({ "kind": "PodList", "items": [pod("web"), pod(&"n".repeat(253))] });
+    fs::write(directory.path().join("list"), list.to_string()).expect("written");
+    let mut command = weir(&["pods", "--file"]);
+    let output = command.arg(directory.path().join("list")).arg("--pods").arg(directory.path()).output().expect("runs");
+    let text = String::from_utf8_lossy(&[output.stdout, output.stderr].concat()).into_owned();
+    assert!(output.status.success() && text.contains("1 records changed in "), "{text}");
+    assert!(text.contains("nnn has no record: the pod's name is too long"), "{text}");
 }

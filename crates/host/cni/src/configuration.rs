@@ -82,6 +82,8 @@ pub struct Configuration {
 #[derive(Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct ResultKeys {
+    /// Absent where the runtime leaves it to the configuration's.
+    #[serde(default, deserialize_with = "present")]
     cni_version: Option<String>,
     #[serde(default)]
     interfaces: Vec<ResultInterface>,
@@ -102,6 +104,11 @@ struct ResultAddress {
     interface: Option<usize>,
 }
 
+/// A key that is there, so that `null` is no text.
+fn present<'de, D: serde::Deserializer<'de>>(value: D) -> Result<Option<String>, D::Error> {
+    String::deserialize(value).map(Some)
+}
+
 /// The result of the plugin before this one in the chain.
 #[derive(Debug)]
 pub struct PreviousResult {
@@ -110,7 +117,7 @@ pub struct PreviousResult {
 }
 
 impl PreviousResult {
-    /// The result, byte for byte.
+    /// The result, byte for byte; a version is inserted where it has none, since the result of a plugin needs one.
     pub fn text(&self) -> &str {
         &self.text
     }
@@ -184,23 +191,22 @@ impl Configuration {
             let hint = "weir-cni is chained: put it behind the plugin that makes the interface, such as bridge";
             return Err(CniError::new(Code::InvalidConfiguration, "there is no prevResult", hint));
         };
-        let keys: ResultKeys = serde_json::from_str(value.get())
-            .map_err(|error| CniError::new(Code::Decode, "prevResult is no result", error.to_string()))?;
+        let undecodable = |cause: String| CniError::new(Code::Decode, "prevResult is no result", cause);
+        if !value.get().starts_with('{') {
+            return Err(undecodable("it is no object".into()));
+        }
+        let keys: ResultKeys = serde_json::from_str(value.get()).map_err(|error| undecodable(error.to_string()))?;
         let own = self.version.text();
-        match &keys.cni_version {
-            Some(version) if version == own => {}
+        let text = match &keys.cni_version {
+            Some(version) if version == own => value.get().to_owned(),
             Some(version) => {
                 let text = format!("prevResult has cniVersion {version}, and the configuration {own}");
                 let hint = "a plugin prints its result in the version of its configuration";
                 return Err(CniError::new(Code::InvalidConfiguration, text, hint));
             }
-            None => {
-                let text = "prevResult has no cniVersion";
-                let hint = format!("the configuration has {own}, and the result has to repeat it");
-                return Err(CniError::new(Code::InvalidConfiguration, text, hint));
-            }
-        }
-        Ok(PreviousResult { text: value.get().to_owned(), keys })
+            None => with_version(value.get(), own),
+        };
+        Ok(PreviousResult { text, keys })
     }
 
     /// The attachments that exist, of GC.
@@ -215,10 +221,12 @@ impl Configuration {
             ifname: String,
         }
         const KEY: &str = "cni.dev/valid-attachments";
-        let Some(list) = self.get::<Vec<Valid>>(KEY)? else {
+        if !self.keys.contains_key(KEY) {
             let hint = "GC without this list would remove every attachment";
             return Err(CniError::new(Code::InvalidConfiguration, format!("there is no {KEY}"), hint));
-        };
+        }
+        // Runtimes in Go print an empty list as null.
+        let list: Vec<Valid> = self.get(KEY)?.unwrap_or_default();
         Ok(list.into_iter().map(|of| AttachmentId { container: of.container, interface: of.ifname }).collect())
     }
 
@@ -231,6 +239,13 @@ impl Configuration {
 /// The versions that the plugin supports.
 pub fn versions() -> [&'static str; 4] {
     Version::ALL.map(Version::text)
+}
+
+/// An object with `cniVersion` before its other keys, which are kept byte for byte.
+fn with_version(object: &str, version: &str) -> String {
+    let rest = &object[1..];
+    let comma = if rest.trim_start().starts_with('}') { "" } else { "," };
+    format!(r#"{{"cniVersion":"{version}"{comma}{rest}"#)
 }
 
 fn take<T: DeserializeOwned>(keys: &BTreeMap<String, Box<RawValue>>, key: &str) -> Result<Option<T>, CniError> {
@@ -285,11 +300,17 @@ mod tests {
         };
         let kept = r#"{ "cniVersion":"1.0.0" ,"ips": [],  "dns": {"x": 18446744073709551616.0} }"#;
         assert_eq!(of(&format!(r#", "prevResult": {kept}"#)).expect("a result").text(), kept);
+        // Without a version, as the specification's example of a runtime has it.
+        let kept = r#"{ "ips": [],  "dns": {"x": 18446744073709551616.0} }"#;
+        let expected = format!(r#"{{"cniVersion":"1.0.0",{}"#, &kept[1..]);
+        assert_eq!(of(&format!(r#", "prevResult": {kept}"#)).expect("a result").text(), expected);
+        assert_eq!(of(r#", "prevResult": { }"#).expect("a result").text(), r#"{"cniVersion":"1.0.0" }"#);
         for (previous, code, message) in [
             ("", Code::InvalidConfiguration, "there is no prevResult"),
             (r#", "prevResult": null"#, Code::InvalidConfiguration, "there is no prevResult"),
-            (r#", "prevResult": {}"#, Code::InvalidConfiguration, "prevResult has no cniVersion"),
             (r#", "prevResult": 7"#, Code::Decode, "prevResult is no result"),
+            (r#", "prevResult": []"#, Code::Decode, "prevResult is no result"),
+            (r#", "prevResult": {"cniVersion": null}"#, Code::Decode, "prevResult is no result"),
             (
                 r#", "prevResult": {"cniVersion": "0.4.0"}"#,
                 Code::InvalidConfiguration,
@@ -330,6 +351,7 @@ mod tests {
         let error = of("").valid_attachments().expect_err("refused");
         assert_eq!(error.message, "there is no cni.dev/valid-attachments");
         let list = of(r#", "cni.dev/valid-attachments": [{"containerID": "4f1a", "ifname": "eth0"}]"#);
+        assert_eq!(of(r#", "cni.dev/valid-attachments": null"#).valid_attachments().expect("a list"), []);
         let expected = AttachmentId { container: "4f1a".into(), interface: "eth0".into() };
         assert_eq!(list.valid_attachments().expect("a list"), [expected]);
     }

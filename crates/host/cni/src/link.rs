@@ -12,6 +12,7 @@
 
 use crate::error::{CniError, Code};
 use std::fs::File;
+use std::io;
 use std::os::fd::AsRawFd;
 use std::path::Path;
 use weir_linux::netlink::{self, Message, NetlinkError, Socket, attribute, read_u32};
@@ -27,6 +28,7 @@ const IFLA_LINK: u16 = 5;
 const IFLA_LINKINFO: u16 = 18;
 const IFLA_INFO_KIND: u16 = 1;
 const IFLA_LINK_NETNSID: u16 = 37;
+const IFLA_GSO_MAX_SEGS: u16 = 40;
 /// linux/rtnetlink.h, linux/net_namespace.h
 const RTM_GETNSID: u16 = 90;
 const NETNSA_NSID: u16 = 1;
@@ -43,6 +45,8 @@ pub struct Link {
     pub hardware: String,
     /// Its MTU.
     pub mtu: u32,
+    /// The most segments of a super-packet.
+    pub segments: Option<u32>,
     kind: String,
     peer: Option<u32>,
     peer_namespace: Option<u32>,
@@ -65,18 +69,23 @@ pub struct Namespace {
 }
 
 impl Namespace {
-    /// Opens one; none if there is no such file.
+    /// Opens one; none if there is no such file, or a regular file as is left where a namespace was mounted.
     ///
     /// # Errors
     /// Any other refusal of the system.
     pub fn open(path: &Path) -> Result<Option<Self>, CniError> {
+        let refused = |error: io::Error| {
+            let text = format!("the namespace {} cannot be opened", path.display());
+            CniError::new(Code::Io, text, error.to_string())
+        };
         match File::open(path) {
-            Ok(file) => Ok(Some(Self { file, path: path.display().to_string() })),
-            Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(None),
-            Err(error) => {
-                let text = format!("the namespace {} cannot be opened", path.display());
-                Err(CniError::new(Code::Io, text, error.to_string()))
-            }
+            Ok(file) => match is_namespace(&file) {
+                Ok(true) => Ok(Some(Self { file, path: path.display().to_string() })),
+                Ok(false) => Ok(None),
+                Err(error) => Err(refused(error)),
+            },
+            Err(error) if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) => Ok(None),
+            Err(error) => Err(refused(error)),
         }
     }
 
@@ -101,6 +110,21 @@ impl Namespace {
         let id = |payload: &[u8]| attribute(payload.get(4..)?, NETNSA_NSID).map(|value| read_u32(value, 0));
         Ok(replies.first().and_then(|reply| id(&reply.payload)))
     }
+}
+
+/// Whether a file is a namespace: of the kernel's file system for them.
+fn is_namespace(file: &File) -> io::Result<bool> {
+    // linux/magic.h
+    const NSFS_MAGIC: u64 = 0x6e73_6673;
+    let mut about = std::mem::MaybeUninit::<libc::statfs>::uninit();
+    // SAFETY: the descriptor is open, and the kernel fills the structure where it returns 0.
+    let about = unsafe {
+        if libc::fstatfs(file.as_raw_fd(), about.as_mut_ptr()) != 0 {
+            return Err(io::Error::last_os_error());
+        }
+        about.assume_init()
+    };
+    Ok(about.f_type as u64 == NSFS_MAGIC)
 }
 
 /// A netlink socket of the thread's namespace.
@@ -157,6 +181,7 @@ fn parse(payload: &[u8]) -> Option<Link> {
         name: attribute(attributes, IFLA_IFNAME).map(netlink::text)?,
         hardware: hardware.iter().map(|byte| format!("{byte:02x}")).collect::<Vec<_>>().join(":"),
         mtu: number(IFLA_MTU)?,
+        segments: number(IFLA_GSO_MAX_SEGS),
         kind: attribute(information, IFLA_INFO_KIND).map(netlink::text).unwrap_or_default(),
         peer: number(IFLA_LINK),
         peer_namespace: number(IFLA_LINK_NETNSID),

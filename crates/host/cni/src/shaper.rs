@@ -187,7 +187,7 @@ impl Shaper {
         })
     }
 
-    /// Compares a link's qdiscs with these numbers.
+    /// Compares a link's qdiscs with these numbers, and at the pod's end the segments of sockets' buffers.
     ///
     /// # Errors
     /// They differ, or the kernel refuses.
@@ -211,10 +211,14 @@ impl Shaper {
             let (found, wanted) = (Bandwidth::from_bps(found.saturating_mul(8)), Bandwidth::from_bps(self.rate * 8));
             return differs(format!("{} is limited to {found} instead of {wanted}", link.name));
         }
-        match own(QUEUE).and_then(kind).as_deref() {
-            Some("fq_codel" | "bfifo") => Ok(()),
-            _ => differs(format!("{} has no queue of weir-cni below its limit", link.name)),
+        if !matches!(own(QUEUE).and_then(kind).as_deref(), Some("fq_codel" | "bfifo")) {
+            return differs(format!("{} has no queue of weir-cni below its limit", link.name));
         }
+        if self.end == End::Pod && link.segments != Some(self.segments) {
+            let found = link.segments.map_or_else(|| "unknown".to_owned(), |found| found.to_string());
+            return differs(format!("gso_max_segs of {} is {found} instead of {}", link.name, self.segments));
+        }
+        Ok(())
     }
 
     fn root(&self, interface: u32) -> Message {

@@ -2,7 +2,7 @@
 //!
 //! | verb | does | prints |
 //! |---|---|---|
-//! | ADD | limits both ends, then writes the record | `prevResult`, byte for byte |
+//! | ADD | limits both ends, then writes the record | `prevResult`, byte for byte, with a `cniVersion` |
 //! | CHECK | compares both limits and the record | nothing |
 //! | DEL | removes limits and record; what is gone is no error | nothing |
 //! | GC | removes limits and records of the network's attachments that are not in the runtime's list | nothing |
@@ -27,7 +27,7 @@ use serde::Deserialize;
 use serde_json::json;
 use std::path::Path;
 use weir_linux::netlink::Socket;
-use weir_pods::{Attachment, Directory, FORMAT, HostInterface, RecordsError};
+use weir_pods::{ATTACHMENT, Attachment, Directory, FORMAT, HostInterface, RecordsError};
 use weir_units::Bandwidth;
 
 /// Executes a verb. Returns its standard output.
@@ -144,7 +144,12 @@ fn check(configuration: &Configuration, of: &AttachmentId, netns: &Path, pod: Op
     let Some(pod) = pod else { return Ok(()) };
     let directory = Directory::new(configuration.directory());
     let found = directory.read_attachment(&of.container, &of.interface).map_err(unreadable)?;
-    if found == Some(record(configuration, of, netns, pod, (&pair.host, &previous, limits))) {
+    let mut expected = record(configuration, of, netns, pod, (&pair.host, &previous, limits));
+    if let Some(found) = &found {
+        // systemd-udevd assigns another address after ADD (MACAddressPolicy=persistent).
+        expected.host_interface.hardware.clone_from(&found.host_interface.hardware);
+    }
+    if found.as_ref() == Some(&expected) {
         return Ok(());
     }
     let what = if found.is_some() { "is another than ADD writes" } else { "does not exist" };
@@ -176,9 +181,8 @@ fn unlimit(namespace: Option<&Namespace>, of: &AttachmentId, record: Option<&Att
     }
     let Some(Attachment { host_interface: host, .. }) = record else { return Ok(()) };
     let mut socket = socket()?;
-    // Names and indexes are used again.
-    let is_it = |link: &Link| link.name == host.name && link.hardware == host.hardware;
-    match link::at(&mut socket, host.index)?.filter(is_it) {
+    // Indexes are used again. The hardware address may have changed since ADD.
+    match link::at(&mut socket, host.index)?.filter(|link| link.name == host.name) {
         Some(link) => shaper::remove(&mut socket, &link, End::Host),
         None => Ok(()),
     }
@@ -195,8 +199,10 @@ fn gc(configuration: &Configuration) -> Result<(), CniError> {
             continue;
         }
         let namespace = Namespace::open(Path::new(&record.netns)).ok().flatten();
+        let own = &record.host_interface;
         let is_own = |namespace: &Namespace| {
-            Pair::of(namespace, &of.interface).is_ok_and(|pair| pair.host.hardware == record.host_interface.hardware)
+            Pair::of(namespace, &of.interface)
+                .is_ok_and(|pair| pair.host.index == own.index && pair.host.name == own.name)
         };
         // The path may be of another pod meanwhile.
         let namespace = namespace.filter(is_own);
@@ -206,11 +212,18 @@ fn gc(configuration: &Configuration) -> Result<(), CniError> {
             failure.get_or_insert(error);
         }
     }
+    // Whose attachments these are is unknown, so that they stay.
+    for (name, cause) in records.refused.iter().filter(|(name, _)| name.starts_with(ATTACHMENT)) {
+        let text = format!("{}: {cause}", directory.path().join(name).display());
+        failure.get_or_insert(CniError::new(Code::Io, text, "DEL of the attachment removes the file"));
+    }
     failure.map_or(Ok(()), Err)
 }
 
 fn status(configuration: &Configuration) -> Result<(), CniError> {
     configuration.check_keys()?;
+    // Limits of the configuration are those of every pod.
+    Limits::read(configuration)?;
     let unavailable = |error: CniError| CniError::new(Code::NotAvailable, error.message, error.details);
     shaper::probe().map_err(unavailable)?;
     let directory = Directory::new(configuration.directory());
@@ -220,7 +233,7 @@ fn status(configuration: &Configuration) -> Result<(), CniError> {
 /// The namespace of ADD and CHECK.
 fn existing(path: &Path) -> Result<Namespace, CniError> {
     Namespace::open(path)?.ok_or_else(|| {
-        let text = format!("CNI_NETNS: there is no {}", path.display());
+        let text = format!("CNI_NETNS: there is no network namespace {}", path.display());
         CniError::new(Code::InvalidEnvironment, text, "the runtime has to make the namespace before")
     })
 }

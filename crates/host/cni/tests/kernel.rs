@@ -55,7 +55,11 @@ fn installed_limits_pass_check_and_others_do_not() {
                 Shaper::new(Bandwidth::from_mbps(7), lo.mtu, end).install(&mut socket, &lo).expect("installed");
                 shaper.check(&mut socket, &lo).expect_err("another rate");
                 shaper.install(&mut socket, &lo).expect("installed");
-                shaper.check(&mut socket, &lo).expect("as installed");
+                let found = named(&mut socket, "lo").expect("netlink").expect("lo");
+                shaper.check(&mut socket, &found).expect("as installed");
+                // The segments of the link before are others.
+                assert_eq!(shaper.check(&mut socket, &lo).is_err(), found.segments != lo.segments);
+                assert_eq!(found.segments, if end == End::Pod { Some(shaper.segments) } else { lo.segments });
                 check_absent(&mut socket, &lo).expect_err("a limit");
                 remove(&mut socket, &lo, end).expect("removed");
                 remove(&mut socket, &lo, end).expect("nothing left");
@@ -112,8 +116,46 @@ fn previous_result_is_passed_on_byte_for_byte_in_each_version() {
         }
         if version != "0.3.1" {
             assert_eq!(run("CHECK"), Ok(String::new()));
+            // systemd-udevd assigns another address once the plugins have run.
+            host.ip(["link", "set", "dev", "veth3", "address", "0a:00:00:00:00:07"]).expect("an address");
+            assert_eq!(run("CHECK"), Ok(String::new()));
         }
         assert_eq!(run("DEL"), Ok(String::new()));
+        assert_eq!(std::fs::read_dir(records.path()).expect("listed").count(), 0);
+    }
+}
+
+#[test]
+fn limits_are_removed_after_the_hardware_address_has_changed() {
+    if skipped() {
+        return;
+    }
+    let prefix = Prefix::new("wcnih").expect("a prefix");
+    prefix.cleanup().expect("clean up after an earlier run");
+    let [host, pod] = ["host", "pod"].map(|name| prefix.create(name).expect("a namespace"));
+    connect((&host, "veth3", None), (&pod, "eth0", None)).expect("a cable");
+    let records = tempfile::tempdir().expect("a directory");
+    let input = configuration("1.1.0", records.path(), r#"{"ips": []}"#);
+    let limited = |netns: &Netns| {
+        let output = netns.command("tc").expect("tc").args(["qdisc", "show"]).output().expect("tc");
+        String::from_utf8_lossy(&output.stdout).contains("tbf")
+    };
+    let object = input.strip_suffix('}').expect("an object");
+    let gc = format!(r#"{object}, "cni.dev/valid-attachments": null}}"#);
+    for (verb, input) in [("DEL", &input), ("GC", &gc)] {
+        let added = plugin(&host, "ADD", &pod, "eth0", input);
+        assert_eq!(added, Ok("{\"cniVersion\":\"1.1.0\",\"ips\": []}\n".to_owned()));
+        host.ip(["link", "set", "dev", "veth3", "address", "0a:00:00:00:00:07"]).expect("an address");
+        assert_eq!((limited(&host), limited(&pod)), (true, true));
+        // DEL without a namespace finds the host's end by the record alone.
+        let variable = |name: &str| match name {
+            "CNI_COMMAND" => Some(verb.into()),
+            "CNI_CONTAINERID" => Some("4f1a".into()),
+            "CNI_IFNAME" => Some("eth0".into()),
+            _ => None,
+        };
+        assert_eq!(host.run(|| weir_cni::run(variable, input.as_bytes())).expect("inside"), Ok(String::new()));
+        assert_eq!((limited(&host), limited(&pod)), (false, verb == "DEL"), "{verb}");
         assert_eq!(std::fs::read_dir(records.path()).expect("listed").count(), 0);
     }
 }

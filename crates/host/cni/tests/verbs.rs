@@ -74,6 +74,26 @@ fn del_succeeds_without_namespace_record_and_previous_result() {
         assert!(success && output.is_empty(), "{version}: {output}");
     }
     assert!(!at.path().join("none").exists(), "DEL makes no directory");
+    // What is left where a namespace was mounted.
+    let stale = at.path().join("cni-1");
+    std::fs::write(&stale, "").expect("written");
+    let path = stale.to_str().expect("text");
+    for path in [path.to_owned(), format!("{path}/ns")] {
+        let mut variables = attachment("DEL");
+        variables.retain(|(name, _)| *name != "CNI_NETNS");
+        variables.push(("CNI_NETNS", &path));
+        let (success, output) = run(&variables, &configuration("1.0.0", at.path()).to_string());
+        assert!(success && output.is_empty(), "{path}: {output}");
+    }
+}
+
+#[test]
+fn status_refuses_limits_that_every_add_would_refuse() {
+    let at = tempfile::tempdir().expect("a directory");
+    let mut input = configuration("1.1.0", at.path());
+    input["ingressRate"] = json!(1);
+    let (code, message) = refused(run(&[("CNI_COMMAND", "STATUS")], &input.to_string()), "1.1.0");
+    assert!(code == 7 && message.starts_with("ingressRate"), "{code}: {message}");
 }
 
 #[test]
@@ -92,7 +112,7 @@ fn add_and_check_refuse_with_the_codes_of_the_specification() {
             assert_eq!(code(&without_result), (7, "there is no prevResult".into()));
             assert_eq!(code(&with("ingressRate", json!(1))).0, 7);
             assert_eq!(code(&with("ingressRate", json!("10M"))).0, 6);
-            let missing = (4, "CNI_NETNS: there is no /nonexistent/netns".into());
+            let missing = (4, "CNI_NETNS: there is no network namespace /nonexistent/netns".into());
             assert_eq!(code(&valid.to_string()), missing, "{verb} {version}");
         }
         let unknown = refused(run(&attachment("ADD"), &with("ingres", json!(5))), version);
@@ -146,8 +166,18 @@ fn collection_removes_records_of_its_own_network_that_are_not_listed() {
     input["cni.dev/valid-attachments"] = json!([{"containerID": "kept", "ifname": "eth0"}]);
     let (success, output) = run(&[("CNI_COMMAND", "GC")], &input.to_string());
     assert!(success && output.is_empty(), "{output}");
-    let left = std::fs::read_dir(at.path()).expect("listed").map(|entry| entry.expect("an entry").file_name());
-    let mut left: Vec<_> = left.collect();
-    left.sort();
-    assert_eq!(left, ["attachment-kept:eth0.json", "attachment-other:eth0.json"]);
+    let left = || {
+        let names = std::fs::read_dir(at.path()).expect("listed").map(|entry| entry.expect("an entry").file_name());
+        let mut names: Vec<_> = names.map(|name| name.into_string().expect("text")).collect();
+        names.sort();
+        names
+    };
+    assert_eq!(left(), ["attachment-kept:eth0.json", "attachment-other:eth0.json"]);
+    // An empty list of Go is null. A damaged record is reported after the others are removed.
+    std::fs::write(at.path().join("attachment-bad:eth0.json"), "{").expect("written");
+    std::fs::write(at.path().join("labels-shop:bad.json"), "{").expect("written");
+    input["cni.dev/valid-attachments"] = Value::Null;
+    let (code, message) = refused(run(&[("CNI_COMMAND", "GC")], &input.to_string()), "1.1.0");
+    assert!(code == 5 && message.contains("attachment-bad:eth0.json: EOF while parsing"), "{code}: {message}");
+    assert_eq!(left(), ["attachment-bad:eth0.json", "attachment-other:eth0.json", "labels-shop:bad.json"]);
 }

@@ -11,8 +11,8 @@ use std::io::{self, Read, Write};
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
-/// The bytes of a record: labels and annotations of a pod are at most 256 KiB each (Kubernetes,
-/// `TotalAnnotationSizeLimitB`), and JSON may escape each byte.
+/// The bytes of a record. The store of the API server limits an object to 1.5 MB, its labels among it, and JSON may
+/// escape bytes.
 const RECORD: u64 = 1 << 22;
 /// The letters that a temporary name has beyond that of its record: two dots, a process id of up to ten digits, `.new`.
 pub(crate) const TEMPORARY: usize = 16;

@@ -7,7 +7,7 @@
 //! | file | written by | has |
 //! |---|---|---|
 //! | `attachment-CONTAINER:INTERFACE.json` | the plugin `weir-cni` | host interface, pod, limits: [`Attachment`] |
-//! | `labels-NAMESPACE:NAME.json` | `weir pods` | labels and annotations of a pod: [`Labels`] |
+//! | `labels-NAMESPACE:NAME.json` | `weir pods` | labels of a pod: [`Labels`] |
 //!
 //! A file is written beside its path and renamed, so that a reader gets a whole record or none. `:` occurs in none of
 //! the names, so that two records never share a file. Other files are ignored.
@@ -22,7 +22,7 @@ mod directory;
 mod record;
 
 pub use directory::{Directory, Records, RecordsError};
-pub use record::{Attachment, FORMAT, HostInterface, Labels, NameError};
+pub use record::{ATTACHMENT, Attachment, FORMAT, HostInterface, Labels, NameError};
 
 /// The directory of records.
 pub const DIRECTORY: &str = "/run/weir/pods";

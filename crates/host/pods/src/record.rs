@@ -17,8 +17,8 @@ pub struct HostInterface {
     pub name: String,
     /// The index.
     pub index: u32,
-    /// The hardware address, for example `0a:58:0a:f4:00:05`. Names and indexes are used again; the three together
-    /// identify an interface.
+    /// The hardware address when the record was written, for example `0a:58:0a:f4:00:05`. It may change later: the name
+    /// and the index identify the interface.
     pub hardware: String,
 }
 
@@ -56,7 +56,7 @@ pub struct Attachment {
     pub egress_bps: Option<u64>,
 }
 
-/// The labels and annotations of a pod.
+/// The labels of a pod.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Labels {
     /// [`FORMAT`].
@@ -71,9 +71,6 @@ pub struct Labels {
     /// The labels.
     #[serde(default)]
     pub labels: BTreeMap<String, String>,
-    /// The annotations that are about bandwidth.
-    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
-    pub annotations: BTreeMap<String, String>,
 }
 
 /// A name that a file cannot have.
@@ -128,7 +125,7 @@ impl Labels {
 }
 
 /// The first parts of names of files.
-pub(crate) const ATTACHMENT: &str = "attachment-";
+pub const ATTACHMENT: &str = "attachment-";
 pub(crate) const LABELS: &str = "labels-";
 /// The last part.
 pub(crate) const JSON: &str = ".json";

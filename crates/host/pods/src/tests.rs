@@ -21,7 +21,7 @@ fn attachment(container: &str, interface: &str) -> Attachment {
 
 fn labels(namespace: &str, name: &str) -> Labels {
     let labels = [("app".to_owned(), "web".to_owned())].into();
-    Labels { pod: FORMAT, namespace: namespace.into(), name: name.into(), uid: None, labels, annotations: [].into() }
+    Labels { pod: FORMAT, namespace: namespace.into(), name: name.into(), uid: None, labels }
 }
 
 #[test]

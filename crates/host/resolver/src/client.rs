@@ -21,7 +21,7 @@ use tokio_rustls::TlsConnector;
 
 /// The most bytes of a list, or of an event: a pod is smaller than 1.5 MB (etcd), and a node has some hundred.
 const BYTES_MAX: usize = 256 << 20;
-/// The longest time to connect and to get the head of a response.
+/// The longest time to connect and to get the head of a response, and to get each next part of a list.
 const PATIENCE: Duration = Duration::from_secs(15);
 
 /// Why a request failed.
@@ -52,9 +52,9 @@ pub enum ApiError {
     /// A code other than 200.
     #[error("HTTP status {0}{hint}", hint = hint(*.0))]
     Refused(StatusCode),
-    /// No response in time.
-    #[error("no response within {} s", PATIENCE.as_secs())]
-    Slow,
+    /// No response, or no further part of a list, in time.
+    #[error("no response within {0:?}")]
+    Slow(Duration),
     /// The response is too large, or no JSON.
     #[error("the response is not the API's: {0}")]
     Content(String),
@@ -69,9 +69,10 @@ fn hint(status: StatusCode) -> &'static str {
 }
 
 impl ApiError {
-    /// Whether the version of a watch is too old, so that a list is needed.
+    /// Whether the server cannot go on from the version of the request: it is too old (410), or newer than the
+    /// server's (504). A list without a version is needed.
     pub fn is_expired(&self) -> bool {
-        matches!(self, Self::Refused(StatusCode::GONE))
+        matches!(self, Self::Refused(StatusCode::GONE | StatusCode::GATEWAY_TIMEOUT))
     }
 }
 
@@ -81,6 +82,7 @@ pub struct Api {
     port: u16,
     tls: Option<(TlsConnector, ServerName<'static>)>,
     token: Option<PathBuf>,
+    patience: Duration,
 }
 
 impl Api {
@@ -107,9 +109,15 @@ impl Api {
             return Err(refuse("it has a path; write https://HOST:PORT"));
         }
         let port = uri.port_u16().unwrap_or(if tls.is_some() { 443 } else { 80 });
-        let api = Self { host: bare, port, tls, token: token.map(Path::to_owned) };
+        let api = Self { host: bare, port, tls, token: token.map(Path::to_owned), patience: PATIENCE };
         api.authorization()?;
         Ok(api)
+    }
+
+    /// With another time to wait for a response, and for each next part of a list.
+    #[must_use]
+    pub fn with_patience(self, patience: Duration) -> Self {
+        Self { patience, ..self }
     }
 
     /// The header with the token, which is read again.
@@ -132,7 +140,7 @@ impl Api {
                 None => self.send(stream, path).await,
             }
         };
-        tokio::time::timeout(PATIENCE, work).await.map_err(|_| ApiError::Slow)?
+        tokio::time::timeout(self.patience, work).await.map_err(|_| ApiError::Slow(self.patience))?
     }
 
     async fn send(
@@ -159,7 +167,12 @@ impl Api {
     /// The whole response to a request.
     pub(crate) async fn get(&self, path: &str) -> Result<Vec<u8>, ApiError> {
         let mut lines = Lines { buffer: Vec::new(), source: self.request(path).await? };
-        while lines.more().await? {}
+        // A server that crashed closes no connection, and nothing else ends the wait for the next part.
+        let mut more = async || match tokio::time::timeout(self.patience, lines.more()).await {
+            Ok(more) => more,
+            Err(_) => Err(ApiError::Slow(self.patience)),
+        };
+        while more().await? {}
         Ok(lines.buffer)
     }
 

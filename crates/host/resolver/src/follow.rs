@@ -3,6 +3,7 @@
 use crate::client::{Api, ApiError};
 use crate::objects::{Event, PodList};
 use crate::pods::{Change, PodLabels};
+use std::hash::{BuildHasher, RandomState};
 use std::time::Duration;
 use tracing::{debug, info, warn};
 use weir_pods::{Directory, RecordsError};
@@ -10,32 +11,58 @@ use weir_pods::{Directory, RecordsError};
 /// The time after which the API server ends a watch, and the longest time without its end.
 const WATCH_SECONDS: u64 = 240;
 const WATCH_MAX: Duration = Duration::from_secs(WATCH_SECONDS + 30);
-/// The first and the longest pause after an error.
+/// The first and the longest pause after an error, without the random part.
 const PAUSE: Duration = Duration::from_secs(1);
 const PAUSE_MAX: Duration = Duration::from_secs(30);
 
-/// Reads `kubectl get pods --output json`, or the response to a list.
-///
-/// # Errors
-/// Text that is no list of pods.
-pub fn read_list(text: &[u8]) -> Result<PodList, serde_json::Error> {
-    serde_json::from_slice(text)
+/// The pauses between requests: doubled by each failure, from [`PAUSE`] to [`PAUSE_MAX`], and lengthened by a random
+/// part of up to a half, so that the nodes of a cluster do not return to a restarted server at one moment.
+struct Pauses {
+    next: Duration,
 }
 
-/// Puts changes into the directory of records, and returns the number of them.
+impl Pauses {
+    const fn new() -> Self {
+        Self { next: PAUSE }
+    }
+
+    /// The server has served a watch.
+    fn reset(&mut self) {
+        self.next = PAUSE;
+    }
+
+    /// The pause after a failure.
+    fn take(&mut self, random: u64) -> Duration {
+        let pause = self.next + self.next.mul_f64(random as f64 / u64::MAX as f64 / 2.0);
+        self.next = (self.next * 2).min(PAUSE_MAX);
+        pause
+    }
+}
+
+/// A random number: the keys of the hasher are random.
+fn random() -> u64 {
+    RandomState::new().hash_one(0)
+}
+
+/// Puts changes into the directory of records, and returns the number of records that changed.
 ///
 /// # Errors
 /// The file system. A pod that no file can be named after is left out, with a message.
 pub fn apply(directory: &Directory, changes: Vec<Change>) -> Result<usize, RecordsError> {
-    let count = changes.len();
+    let mut count = 0;
     for change in changes {
         let applied = match &change {
-            Change::Write(labels) => directory.write_labels(labels),
-            Change::Remove(namespace, name) => directory.remove_labels(namespace, name).map(drop),
+            Change::Write(labels) => directory.write_labels(labels).map(|()| true),
+            Change::Remove(namespace, name) => directory.remove_labels(namespace, name),
         };
         match applied {
-            Err(RecordsError::Name(error)) => warn!("a pod has no record: {error}"),
-            applied => applied?,
+            // The removal of a record that was never written fails in the same way, which is reported once.
+            Err(RecordsError::Name(error)) => {
+                if let Change::Write(labels) = &change {
+                    warn!("pod {}/{} has no record: {error}", labels.namespace, labels.name);
+                }
+            }
+            applied => count += usize::from(applied?),
         }
     }
     Ok(count)
@@ -48,48 +75,58 @@ pub fn apply(directory: &Directory, changes: Vec<Change>) -> Result<usize, Recor
 pub async fn follow(api: &Api, node: &str, directory: &Directory) -> Result<(), RecordsError> {
     let there = directory.read_all()?.labels;
     let mut pods = PodLabels::new(Some(node.to_owned()), there);
-    let mut pause = PAUSE;
+    let mut pauses = Pauses::new();
+    // The least version of the next list. `0` is any: the server responds from its memory and not from its store.
+    let mut least = Some("0".to_owned());
     loop {
-        let mut version = match list(api, node).await {
+        let mut version = match list(api, node, least.as_deref()).await {
             Ok(list) => {
                 let changes = apply(directory, pods.list(&list.items))?;
                 info!("{} pods on {node}, {changes} records changed", list.items.len());
-                pause = PAUSE;
                 list.metadata.resource_version
             }
             Err(error) => {
-                warn!("list the pods of {node}: {error}; again in {} s", pause.as_secs());
+                if error.is_expired() {
+                    least = None;
+                }
+                let pause = pauses.take(random());
+                warn!("list the pods of {node}: {error}; again in {:.1} s", pause.as_secs_f64());
                 tokio::time::sleep(pause).await;
-                pause = (pause * 2).min(PAUSE_MAX);
                 continue;
             }
         };
         let ended = loop {
-            match watch(api, node, &mut version, &mut pods, directory).await? {
+            match watch(api, node, (&mut version, &mut pauses), &mut pods, directory).await? {
                 // A server that ends watches at once gets a request a second.
                 Ok(()) => tokio::time::sleep(PAUSE).await,
                 Err(error) => break error,
             }
         };
-        match ended.is_expired() {
-            true => debug!("the version of the watch is too old"),
-            false => warn!("watch the pods of {node}: {ended}"),
+        // A server that refuses every watch is listed less and less often.
+        let pause = pauses.take(random());
+        if ended.is_expired() {
+            debug!("the server does not go on from version {version}");
+            least = None;
+        } else {
+            warn!("watch the pods of {node}: {ended}; list in {:.1} s", pause.as_secs_f64());
+            least = Some(version);
         }
-        // A server that refuses every watch is listed once a second at most.
-        tokio::time::sleep(PAUSE).await;
+        tokio::time::sleep(pause).await;
     }
 }
 
-async fn list(api: &Api, node: &str) -> Result<PodList, ApiError> {
-    let text = api.get(&format!("/api/v1/pods?fieldSelector=spec.nodeName%3D{}", encoded(node))).await?;
-    read_list(&text).map_err(|error| ApiError::Content(error.to_string()))
+/// Lists the pods of a node, as of a version or a later one; without a version as of now.
+async fn list(api: &Api, node: &str, least: Option<&str>) -> Result<PodList, ApiError> {
+    let version = least.map(|version| format!("&resourceVersion={}", encoded(version))).unwrap_or_default();
+    let text = api.get(&format!("/api/v1/pods?fieldSelector=spec.nodeName%3D{}{version}", encoded(node))).await?;
+    PodList::read(&text).map_err(|error| ApiError::Content(error.to_string()))
 }
 
 /// Watches from a version on until the server ends the watch. The outer error is of the file system.
 async fn watch(
     api: &Api,
     node: &str,
-    version: &mut String,
+    (version, pauses): (&mut String, &mut Pauses),
     pods: &mut PodLabels,
     directory: &Directory,
 ) -> Result<Result<(), ApiError>, RecordsError> {
@@ -106,7 +143,10 @@ async fn watch(
         };
         loop {
             let line = match lines.next().await {
-                Ok(None) => return Ok(Ok(())),
+                Ok(None) => {
+                    pauses.reset();
+                    return Ok(Ok(()));
+                }
                 Ok(Some(line)) => line,
                 Err(error) => return Ok(Err(error)),
             };
@@ -121,6 +161,7 @@ async fn watch(
                 };
                 return Ok(Err(error));
             }
+            pauses.reset();
             if let Some(newer) = event.version() {
                 *version = newer.to_owned();
             }
@@ -152,5 +193,16 @@ mod tests {
     fn names_of_nodes_are_one_value_of_a_query() {
         assert_eq!(encoded("m1.example-a"), "m1.example-a");
         assert_eq!(encoded("a&watch=true"), "a%26watch%3Dtrue");
+    }
+
+    #[test]
+    fn pauses_double_up_to_a_bound_with_a_random_part_of_at_most_a_half() {
+        let mut pauses = Pauses::new();
+        let seconds: Vec<f64> = (0..7).map(|_| pauses.take(0).as_secs_f64()).collect();
+        assert_eq!(seconds, [1.0, 2.0, 4.0, 8.0, 16.0, 30.0, 30.0]);
+        assert_eq!(pauses.take(u64::MAX), Duration::from_secs(45));
+        pauses.reset();
+        assert_eq!(pauses.take(u64::MAX), Duration::from_millis(1_500));
+        assert_ne!(random(), random());
     }
 }

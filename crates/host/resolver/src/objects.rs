@@ -17,8 +17,6 @@ pub struct Metadata {
     pub resource_version: String,
     /// The labels.
     pub labels: BTreeMap<String, String>,
-    /// The annotations.
-    pub annotations: BTreeMap<String, String>,
 }
 
 /// The specification of a pod.
@@ -35,6 +33,8 @@ pub struct Spec {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
 #[serde(default)]
 pub struct Pod {
+    /// `Pod`; the API server leaves it out in lists.
+    pub kind: Option<String>,
     /// The metadata.
     pub metadata: Metadata,
     /// The specification.
@@ -44,11 +44,54 @@ pub struct Pod {
 /// A list of pods: `PodList`, or the `List` of `kubectl get pods -o json`.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 pub struct PodList {
+    /// `PodList` or `List`.
+    #[serde(default)]
+    pub kind: String,
     /// The version of the list.
     #[serde(default)]
     pub metadata: Metadata,
     /// The pods.
     pub items: Vec<Pod>,
+}
+
+/// Why a text is no list of pods.
+#[derive(Debug, thiserror::Error)]
+pub enum ListError {
+    /// No JSON, or another structure.
+    #[error("{0}")]
+    Json(#[from] serde_json::Error),
+    /// A list of another kind, or no list.
+    #[error("its kind is `{}`, and not PodList or List", .0.escape_debug())]
+    Kind(String),
+    /// An object that is no pod.
+    #[error("the kind of item {index}, `{}`, is `{}`, and not Pod", name.escape_debug(), kind.escape_debug())]
+    Item {
+        /// The position, from 0.
+        index: usize,
+        /// The object's name.
+        name: String,
+        /// The object's kind.
+        kind: String,
+    },
+}
+
+impl PodList {
+    /// Reads `kubectl get pods --output json`, or the response to a list.
+    ///
+    /// # Errors
+    /// Text that is no list of pods. A list of other objects would remove the records of all pods.
+    pub fn read(text: &[u8]) -> Result<Self, ListError> {
+        let list: Self = serde_json::from_slice(text)?;
+        if !matches!(list.kind.as_str(), "PodList" | "List") {
+            return Err(ListError::Kind(list.kind));
+        }
+        for (index, item) in list.items.iter().enumerate() {
+            if let Some(kind) = item.kind.as_ref().filter(|kind| *kind != "Pod") {
+                return Err(ListError::Item { index, name: item.metadata.name.clone(), kind: kind.clone() });
+            }
+        }
+        Ok(list)
+    }
 }
 
 /// An event of a watch.
@@ -85,6 +128,29 @@ impl Event {
                 Some(pod.metadata.resource_version.as_str()).filter(|version| !version.is_empty())
             }
             Self::Error(_) => None,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lists_of_other_objects_are_refused() {
+        let refused = |text: &str| PodList::read(text.as_bytes()).expect_err("refused").to_string();
+        assert_eq!(refused(r#"{ "items": [] }"#), "its kind is ``, and not PodList or List");
+        assert_eq!(
+            refused(r#"{ "kind": "NodeList", "items": [] }"#),
+            "its kind is `NodeList`, and not PodList or List"
+        );
+        let list = r#"{ "kind": "List", "items": [ { "kind": "Pod", "metadata": { "name": "a" } },
+            { "kind": "Service", "metadata": { "name": "b" } } ] }"#;
+        assert_eq!(refused(list), "the kind of item 1, `b`, is `Service`, and not Pod");
+        assert!(refused(r#"{ "kind": "Pod", "metadata": { "name": "a" } }"#).starts_with("missing field `items`"));
+        for kind in ["List", "PodList"] {
+            let list = format!(r#"{{ "kind": "{kind}", "items": [ {{ "metadata": {{ "name": "a" }} }} ] }}"#);
+            assert_eq!(PodList::read(list.as_bytes()).expect("a list").items.len(), 1);
         }
     }
 }

@@ -4,9 +4,6 @@ use crate::objects::{Event, Pod};
 use std::collections::{BTreeMap, BTreeSet};
 use weir_pods::{FORMAT, Labels};
 
-/// The annotations that records have: the limits of the usual bandwidth plugin.
-const ANNOTATIONS: [&str; 2] = ["kubernetes.io/ingress-bandwidth", "kubernetes.io/egress-bandwidth"];
-
 /// A change of the records.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Change {
@@ -66,15 +63,12 @@ impl PodLabels {
 
     fn write(&mut self, pod: &Pod) -> Option<Change> {
         let of = &pod.metadata;
-        let mut annotations = of.annotations.clone();
-        annotations.retain(|key, _| ANNOTATIONS.contains(&key.as_str()));
         let record = Labels {
             pod: FORMAT,
             namespace: of.namespace.clone(),
             name: of.name.clone(),
             uid: of.uid.clone(),
             labels: of.labels.clone(),
-            annotations,
         };
         let before = self.known.insert((of.namespace.clone(), of.name.clone()), record.clone());
         (before.as_ref() != Some(&record)).then_some(Change::Write(record))
@@ -118,14 +112,12 @@ mod tests {
     }
 
     fn record(name: &str, uid: &str) -> Labels {
-        let of = |key: &str, value: &str| [(key.to_owned(), value.to_owned())].into();
         Labels {
             pod: FORMAT,
             namespace: "shop".into(),
             name: name.into(),
             uid: Some(uid.into()),
-            labels: of("app", "web"),
-            annotations: of("kubernetes.io/egress-bandwidth", "10M"),
+            labels: [("app".to_owned(), "web".to_owned())].into(),
         }
     }
 

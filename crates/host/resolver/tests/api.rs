@@ -52,6 +52,13 @@ impl Server {
         Api::new(&url, Some(&at("token")), Some(&at("ca.pem"))).expect("an API")
     }
 
+    /// The next request, which is a list with this parameter beyond those of every list.
+    async fn list_request(&self, more: &str) -> TlsStream<TcpStream> {
+        let (target, _, stream) = self.request().await;
+        assert_eq!(target, format!("{LIST}{more}"));
+        stream
+    }
+
     fn records(&self) -> Directory {
         Directory::new(self.directory.path().join("pods"))
     }
@@ -94,7 +101,13 @@ async fn respond(stream: &mut TlsStream<TcpStream>, body: &str) {
 
 async fn list(stream: &mut TlsStream<TcpStream>, version: u32, pods: &[String]) {
     let items = pods.join(",");
-    respond(stream, &format!(r#"{{ "metadata": {{ "resourceVersion": "{version}" }}, "items": [{items}] }}"#)).await;
+    let metadata = format!(r#"{{ "resourceVersion": "{version}" }}"#);
+    respond(stream, &format!(r#"{{ "kind": "PodList", "metadata": {metadata}, "items": [{items}] }}"#)).await;
+}
+
+async fn fail(stream: &mut TlsStream<TcpStream>, status: &str) {
+    let text = format!("HTTP/1.1 {status}\r\nContent-Length: 0\r\n\r\n");
+    stream.write_all(text.as_bytes()).await.expect("sent");
 }
 
 /// Begins a response without an end.
@@ -120,7 +133,7 @@ async fn records_follow_lists_and_watches() {
     let (api, records) = (server.api(), server.records());
     let script = async {
         let (target, token, mut stream) = server.request().await;
-        assert_eq!((target.as_str(), token.as_str()), (LIST, "first"));
+        assert_eq!((target, token.as_str()), (format!("{LIST}&resourceVersion=0"), "first"));
         list(&mut stream, 5, &[pod("a", "web", 3), pod("b", "web", 4)]).await;
         server.wait(&[("a", "web"), ("b", "web")]).await;
         fs::write(server.directory.path().join("token"), "second\n").expect("written");
@@ -142,16 +155,36 @@ async fn records_follow_lists_and_watches() {
         assert!(target.contains("&resourceVersion=20&"), "{target}");
         watch(&mut stream).await;
         event(&mut stream, "ERROR", r#"{ "code": 410, "message": "too old" }"#).await;
-        let (target, _, mut stream) = server.request().await;
-        assert_eq!(target, LIST);
+        let mut stream = server.list_request("").await;
         list(&mut stream, 30, &[pod("c", "web", 7)]).await;
         server.wait(&[("c", "web")]).await;
-        // A server that fails leaves the records as they are.
+        // A server that fails leaves the records as they are. The next list requires the same version or a later one.
         let (_, _, mut stream) = server.request().await;
-        stream.write_all(b"HTTP/1.1 500 Internal Server Error\r\nContent-Length: 0\r\n\r\n").await.expect("sent");
-        let (target, _, _) = server.request().await;
-        assert_eq!(target, LIST);
+        fail(&mut stream, "500 Internal Server Error").await;
+        let mut stream = server.list_request("&resourceVersion=30").await;
         server.wait(&[("c", "web")]).await;
+        // A server that is behind this version cannot serve it.
+        fail(&mut stream, "504 Gateway Timeout").await;
+        server.list_request("").await;
+    };
+    tokio::select! {
+        ended = follow(&api, "m 1", &records) => panic!("{ended:?}"),
+        () = script => {}
+    }
+}
+
+#[tokio::test]
+async fn a_list_that_stops_in_the_middle_is_requested_again() {
+    let server = Server::new().await;
+    let (api, records) = (server.api().with_patience(Duration::from_millis(500)), server.records());
+    let script = async {
+        let mut stream = server.list_request("&resourceVersion=0").await;
+        stream.write_all(b"HTTP/1.1 200 OK\r\nContent-Length: 1000\r\n\r\n{ \"kind\": ").await.expect("sent");
+        stream.flush().await.expect("sent");
+        // The connection stays open.
+        let mut second = server.list_request("&resourceVersion=0").await;
+        list(&mut second, 5, &[pod("a", "web", 3)]).await;
+        server.wait(&[("a", "web")]).await;
     };
     tokio::select! {
         ended = follow(&api, "m 1", &records) => panic!("{ended:?}"),

@@ -9,6 +9,7 @@ use std::path::{Path, PathBuf};
 use tokio::signal::unix::{SignalKind, signal};
 use weir_pods::Directory;
 use weir_resolver::client::Api;
+use weir_resolver::objects::PodList;
 use weir_resolver::{PodLabels, follow};
 
 /// The options.
@@ -22,7 +23,7 @@ Filters by labels (`pod: { labels: app=web }`) need the labels of pods, which co
 not get. This lists and watches the pods of one node, and writes a record of each to --pods, where
 the agent reads it; the record of a pod that is gone is removed. The account needs `list` and
 `watch` on pods. While the server cannot be reached the records stay as they are. With --file it
-writes the records of a list once, and ends.")]
+writes the records of a list of all pods once, and ends.")]
 pub(crate) struct Args {
     /// The name of this node
     #[arg(long, value_name = "NAME", required_unless_present = "file")]
@@ -36,7 +37,8 @@ pub(crate) struct Args {
     /// The certificate of the CA that signed the server's
     #[arg(long, value_name = "FILE", requires = "api")]
     ca: Option<PathBuf>,
-    /// A list of pods as JSON, in place of the API server: `kubectl get pods --output json`
+    /// A list of all pods as JSON, in place of the API server; records of pods that are not in it are removed:
+    /// `kubectl get pods --all-namespaces --output json`
     #[arg(long, value_name = "FILE", conflicts_with_all = ["api"])]
     file: Option<PathBuf>,
     /// The directory of the records of pods
@@ -46,6 +48,7 @@ pub(crate) struct Args {
 
 pub(crate) fn run(args: &Args, ui: &mut Ui) -> Result<Exit, CommandError> {
     let directory = Directory::new(&args.pods);
+    log_to_stderr();
     if let Some(file) = &args.file {
         return once(args, file, &directory, ui);
     }
@@ -54,7 +57,6 @@ pub(crate) fn run(args: &Args, ui: &mut Ui) -> Result<Exit, CommandError> {
     };
     let api = Api::new(api, args.token.as_deref(), args.ca.as_deref())
         .map_err(|error| CommandError::refused(error.to_string()))?;
-    log_to_stderr();
     let failed = |error: io::Error| CommandError::failed(error.to_string());
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(failed)?;
     runtime.block_on(async {
@@ -78,7 +80,7 @@ fn once(args: &Args, file: &Path, directory: &Directory, ui: &mut Ui) -> Result<
         false => fs::read(file).map(|read| text = read),
     };
     read.map_err(|error| CommandError::refused(format!("{}: {error}", file.display())))?;
-    let list = follow::read_list(&text).map_err(|error| {
+    let list = PodList::read(&text).map_err(|error| {
         CommandError::refused(format!("{} is no list of pods: {error}", file.display()))
             .hint("`kubectl get pods --all-namespaces --output json` prints one")
     })?;

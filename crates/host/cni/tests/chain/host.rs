@@ -12,7 +12,7 @@ use weir_linux::requirements::{Purpose, check};
 const PLUGINS: &str = "/usr/lib/cni";
 const PLUGIN: &str = env!("CARGO_BIN_EXE_weir-cni");
 
-/// Where tools/setup.sh installs cnitool: below the target directory, beside the profile's.
+/// Where `tools/setup.sh test` installs cnitool: below the target directory, beside the profile's.
 fn cnitool() -> PathBuf {
     Path::new(PLUGIN).ancestors().nth(2).expect("the target directory").join("tools").join("cnitool")
 }
@@ -23,7 +23,7 @@ pub(crate) fn skipped() -> bool {
     for (file, package) in [(Path::new(PLUGINS).join("bridge"), "containernetworking-plugins"), (cnitool(), "cnitool")]
     {
         if !file.exists() {
-            missing.push(format!("{}: not there ({package}: ./tools/setup.sh installs it)", file.display()));
+            missing.push(format!("{}: not there ({package}: ./tools/setup.sh test installs it)", file.display()));
         }
     }
     if missing.is_empty() {

@@ -1,15 +1,15 @@
 //! The pods behind interfaces of guests, by the records of their host ([`weir_pods`]).
 //!
-//! Problem: names and indexes of veth interfaces are used again, and the record of a pod may be left when its interface
-//! is gone. Approach: a record counts only for an interface that has its index, name and hardware address. Labels are
+//! Problem: names of veth interfaces are used again, and the record of a pod may be left when its interface is gone.
+//! Approach: a record counts only for an interface that has its index and name. The hardware address is not compared:
+//! systemd-udevd assigns another one to a veth after the plugins have run (`MACAddressPolicy=persistent`). Labels are
 //! those of the pod with the attachment's UID: another pod of this name had other labels.
 //!
 //! Each list of interfaces reads all records, and inotify on the directory is a reason for a list. A directory that
 //! does not exist is waited for at the nearest one above it.
 //!
 //! Worked example: `attachment-4f1a:eth0.json` has `veth3`, index 7, and `shop/web-1`; `labels-shop:web-1.json` has
-//! `app: web`. Guest 7 is then the pod `shop/web-1` with this label, as long as it is called `veth3` and has the
-//! hardware address of the record.
+//! `app: web`. Guest 7 is then the pod `shop/web-1` with this label, as long as it is called `veth3`.
 
 use super::topology::Topology;
 use std::collections::{BTreeMap, BTreeSet};
@@ -116,11 +116,7 @@ pub(super) fn join(topology: &mut Topology, records: &Records) -> Vec<String> {
     let mut doubtful = BTreeSet::new();
     for attachment in &records.attachments {
         let host = &attachment.host_interface;
-        let is_meant = |name: &str, hardware: Option<[u8; 6]>| {
-            name == host.name && hardware.is_some() && hardware == read_hardware(&host.hardware)
-        };
-        let Some(guest) = topology.guests.get_mut(&host.index).filter(|guest| is_meant(&guest.name, guest.hardware))
-        else {
+        let Some(guest) = topology.guests.get_mut(&host.index).filter(|guest| guest.name == host.name) else {
             if topology.others.contains(&host.name) {
                 let (namespace, name) = (&attachment.namespace, &attachment.name);
                 reasons.push(format!("{} of pod {namespace}/{name} is neither a tap nor a veth interface", host.name));
@@ -155,17 +151,6 @@ fn is_same(attachment: &Attachment, labels: &Labels) -> bool {
     }
 }
 
-/// Reads `0a:58:0a:f4:00:05`.
-fn read_hardware(text: &str) -> Option<[u8; 6]> {
-    let mut parts = text.split(':');
-    let mut hardware = [0; 6];
-    for byte in &mut hardware {
-        let part = parts.next().filter(|part| part.len() == 2 && part.bytes().all(|b| b.is_ascii_hexdigit()))?;
-        *byte = u8::from_str_radix(part, 16).ok()?;
-    }
-    parts.next().is_none().then_some(hardware)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -196,7 +181,7 @@ mod tests {
     fn labels(name: &str, uid: Option<&str>) -> Labels {
         let labels = [("app".to_owned(), name.to_owned())].into();
         let (namespace, name, uid) = ("shop".into(), name.into(), uid.map(str::to_owned));
-        Labels { pod: FORMAT, namespace, name, uid, labels, annotations: BTreeMap::new() }
+        Labels { pod: FORMAT, namespace, name, uid, labels }
     }
 
     fn topology() -> Topology {
@@ -249,8 +234,9 @@ mod tests {
             pods(&Records { attachments: vec![attachment], ..Records::default() })
         };
         let none = (Vec::new(), Vec::new());
-        assert_eq!(other(|host| host.hardware = "02:00:00:00:00:04".into()), none);
-        assert_eq!(other(|host| host.hardware = "2:0:0:0:0:3".into()), none);
+        // The hardware address of an interface may change while the pod runs.
+        let web = (vec![(3, "shop/web".to_owned(), None)], Vec::new());
+        assert_eq!(other(|host| host.hardware = "02:00:00:00:00:04".into()), web);
         assert_eq!(other(|host| host.name = "veth4".into()), none);
         assert_eq!(other(|host| host.index = 4), none);
         assert_eq!(other(|host| host.index = 1), none);

@@ -39,8 +39,6 @@ struct Entrance {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct GuestLink {
     pub(super) name: String,
-    /// Its hardware address on the host.
-    pub(super) hardware: Option<[u8; 6]>,
     /// The pod behind it, if there is a record of one.
     pub(super) pod: Option<PodFacts>,
     bridge: Option<u32>,
@@ -75,7 +73,7 @@ impl Topology {
             match link.kind {
                 Kind::Guest => {
                     let (name, bridge) = (link.name.clone(), bridge_of(link));
-                    let guest = GuestLink { name, hardware: link.hardware, pod: None, bridge };
+                    let guest = GuestLink { name, pod: None, bridge };
                     topology.guests.insert(link.index, guest);
                 }
                 _ => topology.others.push(link.name.clone()),
