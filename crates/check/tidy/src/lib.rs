@@ -11,6 +11,7 @@
 //! | [`wording`] | descriptions without a noun, names of tests that are clauses, aliases of keys |
 //! | [`length`] | lines above 120 columns, C functions above 70 lines, files above 700 lines, module docs above 45 |
 //! | [`links`] | links and paths of the tree that lead nowhere |
+//! | [`contents`] | pages of docs/SUMMARY.md that docs/README.md does not link |
 //! | [`arrows`] | dependencies between crates against the direction of the layers |
 //! | [`versions`] | versions other than those of docs/reference/compatibility.md and CHANGELOG.md |
 //! | [`messages`] | quoted messages in docs/how-to/troubleshoot.md that no source has |
@@ -22,6 +23,7 @@
 //! Worked example: `docs/reference/policy.md:7: 131 columns, at most 120`.
 
 pub mod arrows;
+pub mod contents;
 pub mod length;
 pub mod links;
 pub mod messages;

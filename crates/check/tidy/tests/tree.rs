@@ -5,7 +5,7 @@ use weir_tidy::links::Links;
 use weir_tidy::terms::Terms;
 use weir_tidy::tree::File;
 use weir_tidy::wording::Wording;
-use weir_tidy::{arrows, length, messages, tree, versions, wire};
+use weir_tidy::{arrows, contents, length, messages, tree, versions, wire};
 
 fn files() -> Vec<File> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../..");
@@ -37,6 +37,12 @@ fn links_and_paths_lead_somewhere() {
     let files = files();
     let links = Links::new(&files);
     refuse(|file| links.check(file));
+}
+
+#[test]
+fn the_index_of_documents_links_every_page() {
+    let found = contents::check(&files());
+    assert!(found.is_empty(), "{} violations:\n{}", found.len(), found.join("\n"));
 }
 
 #[test]

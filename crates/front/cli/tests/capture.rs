@@ -73,6 +73,7 @@ fn capture(directory: &Path, more: &[&str]) -> Output {
     program(&programs, "nft", &format!("comment \"secret={PASSWORD}\""));
     file(directory, "policy.yaml", &policy_text());
     file(directory, "agent.conf", &format!("WEIR_AGENT=\"--interface lo --metrics 10.0.0.1:30566\"\nWEIR_KEY={KEY}\n"));
+    file(directory, "pods.conf", "WEIR_PODS=\"--node m1 --token /etc/weir/pods-token\"\n");
     let status = file(directory, "agent.json", &status(&policy_text()));
     file(directory, "key", &format!("{KEY}\n"));
     let path = format!("{}:{}", programs.display(), std::env::var("PATH").unwrap_or_default());
@@ -105,6 +106,7 @@ fn no_planted_secret_is_in_the_archive() {
     for fact in [
         "limits are in force",
         "--metrics 10.0.0.1:30566",
+        "--token /etc/weir/pods-token",
         "broker:30567",
         "--interface lo",
         "machines: [m1, m2]",
@@ -146,7 +148,10 @@ fn names_and_addresses_have_pseudonyms() {
     };
     agent.machine = "milton".to_owned();
     file(directory.path(), "agent.json", &Status::Agent(agent).to_json());
-    file(directory.path(), "agent.conf", "WEIR_AGENT=\"--interface lo --machine milton --listen 10.7.7.1:30565\"\n");
+    let fabric = "--certificate /etc/weir/machine-milton.pem --fabric https://fabric.initech.example:30567";
+    let options = format!("--interface lo --machine milton --listen 10.7.7.1:30565 --peer m2:2001:db8::7 {fabric}");
+    file(directory.path(), "agent.conf", &format!("WEIR_AGENT=\"{options}\"\n"));
+    file(directory.path(), "pods.conf", "WEIR_PODS=\"--node milton --api https://10.7.7.1:6443\"\n");
     let output = Command::new(WEIR)
         .args(["capture", "initech.yaml", "--configuration", ".", "--status", "agent.json", "--anonymise"])
         .args(["--output", "report.tar"])
@@ -155,10 +160,12 @@ fn names_and_addresses_have_pseudonyms() {
         .expect("runs");
     assert!(output.status.success(), "{}", text(&output.stderr));
     let all = String::from_utf8_lossy(&fs::read(&archive).expect("written")).to_string();
-    for name in ["milton", "lumbergh", "basement", "payroll", "10.7.7.1", "of Initech"] {
+    for name in ["milton", "lumbergh", "basement", "payroll", "10.7.7.1", "of Initech", "initech.example", "2001:db8"] {
         assert!(!all.contains(name), "{name} is in the archive");
     }
     let pseudonym = all.split("--machine ").nth(1).and_then(|behind| behind.split(' ').next()).expect("there");
+    assert!(all.contains(&format!("/etc/weir/machine-{pseudonym}.pem")), "{pseudonym}");
+    assert!(all.contains(&format!("--node {pseudonym} ")), "{pseudonym}");
     assert!(pseudonym.starts_with("name-") && all.contains(&format!("\"machine\": \"{pseudonym}\"")), "{pseudonym}");
 }
 
@@ -169,6 +176,7 @@ fn list_writes_nothing_and_an_archive_is_not_replaced() {
     assert!(text(&output.stdout).contains("configuration/policy.yaml"), "{}", text(&output.stdout));
     assert!(!fs::read_dir(directory.path()).expect("there").flatten().any(|one| one.path().ends_with(".tar")));
     let archive = file(directory.path(), "report.tar", "mine");
+    assert_eq!(capture(directory.path(), &["--list", "--interface", ".."]).status.code(), Some(2));
     let output = capture(directory.path(), &["--output", &archive]);
     assert_eq!(output.status.code(), Some(2), "{}", text(&output.stderr));
     assert_eq!(fs::read_to_string(archive).expect("there"), "mine");

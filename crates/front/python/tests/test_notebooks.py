@@ -21,8 +21,8 @@ def execute(name):
 
 
 def run(name, monkeypatch, directory):
-    """Runs a notebook as in the root of the repository, draws its figure, and returns its names."""
-    monkeypatch.chdir(ROOT)
+    """Runs a notebook in its directory, as Jupyter does, draws its figure, and returns its names."""
+    monkeypatch.chdir(NOTEBOOKS)
     matplotlib.use("Agg")
     names = execute(name)
     names["figure"].savefig(directory / "figure.png")

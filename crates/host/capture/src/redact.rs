@@ -9,7 +9,7 @@
 //! | the user of a URL | `http://user:mellon77@host` |
 //!
 //! A value that one text names a secret, of 6 bytes or more, is removed from all texts, also where it is in
-//! hexadecimal or base64. A path after `key` stays: it names a file.
+//! hexadecimal or base64. A path after `key` or `--token` stays: it names a file.
 //!
 //! Limit: a secret of another form that no text names cannot be found.
 
@@ -122,10 +122,13 @@ fn replaced(pattern: &Regex, text: &str, by: impl Fn(&Captures<'_>) -> Option<St
     pattern.replace_all(text, replacement).into_owned()
 }
 
-/// The value of a name without its quotes; `None` if it is empty, redacted already, or the path of a key.
+/// The value of a name without its quotes; `None` if it is empty, redacted already, or a path of a key or a token.
 fn secret_value<'a>(found: &Captures<'a>) -> Option<&'a str> {
     let value = found.name("value")?.as_str().trim_matches(['"', '\'', '\\']);
-    let is_path = found["name"].to_ascii_lowercase().ends_with("key") && value.starts_with(['/', '.', '~']);
+    let name = found["name"].to_ascii_lowercase();
+    // The option of `weir pods` names a file. Base64 may begin with `/`, too, and is removed by its form.
+    let is_path =
+        name.ends_with("key") && value.starts_with(['/', '.', '~']) || name == "--token" && value.starts_with('/');
     (!value.is_empty() && value != MARK && !is_path).then_some(value)
 }
 

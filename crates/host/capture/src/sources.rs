@@ -10,6 +10,7 @@ use std::path::{Path, PathBuf};
 use std::process::Stdio;
 use std::time::Duration;
 use tokio::process::Command;
+use weir_pods::{Directory, Records};
 
 /// The longest time of a command.
 pub const PATIENCE: Duration = Duration::from_secs(10);
@@ -34,7 +35,7 @@ const FILES: &[(&str, &str)] = &[
 ];
 
 /// Files with the options of services.
-const OPTIONS: [&str; 3] = ["agent.conf", "fabric.conf", "forwarder.conf"];
+const OPTIONS: [&str; 4] = ["agent.conf", "fabric.conf", "forwarder.conf", "pods.conf"];
 
 /// Commands of the host.
 const COMMANDS: &[(&str, &[&str])] = &[
@@ -55,6 +56,7 @@ const COMMANDS: &[(&str, &[&str])] = &[
             "weir-agent",
             "weir-fabric",
             "weir-forwarder",
+            "weir-pods",
             "--property=Id,LoadState,ActiveState,SubState,Result,UnitFileState,ExecMainStatus,NRestarts,ExecStart",
         ],
     ),
@@ -73,6 +75,8 @@ const COMMANDS: &[(&str, &[&str])] = &[
             "weir-fabric",
             "-u",
             "weir-forwarder",
+            "-u",
+            "weir-pods",
         ],
     ),
     ("host/dmesg", &["dmesg", "--ctime"]),
@@ -136,7 +140,7 @@ pub fn read(request: &Request) -> io::Result<Vec<Item>> {
         source: "/proc/sys/net/core, /proc/sys/net/ipv4/tcp_*".into(),
         content: Ok(sysctls()),
     });
-    let listed = LISTED.map(|directory| listing(Path::new(directory))).concat();
+    let listed = LISTED.map(|directory| listing(Path::new(directory), Path::new(weir_pods::DIRECTORY))).concat();
     items.push(Item { name: "host/pins".into(), source: LISTED.join(", "), content: Ok(listed) });
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let mut commands: Vec<(String, Vec<String>)> = Vec::new();
@@ -199,11 +203,16 @@ fn sysctls() -> String {
     lines.concat()
 }
 
-/// The paths below a directory, two levels deep, without the content of any file.
-fn listing(directory: &Path) -> String {
+/// The paths below a directory, two levels deep, without the content of any file. Of the directory of pods, whose files
+/// have the names of users' programs, it has the number of records.
+fn listing(directory: &Path, pods: &Path) -> String {
     let mut paths = Vec::new();
     let below = |path: &Path| fs::read_dir(path).into_iter().flatten().flatten().map(|entry| entry.path());
     for path in below(directory) {
+        if path == pods {
+            paths.push(format!("{}: {}\n", path.display(), records(&path)));
+            continue;
+        }
         paths.push(format!("{}\n", path.display()));
         paths.extend(below(&path).map(|path| format!("{}\n", path.display())));
     }
@@ -211,9 +220,42 @@ fn listing(directory: &Path) -> String {
     paths.concat()
 }
 
+/// The number of records of pods by kind.
+fn records(directory: &Path) -> String {
+    match Directory::new(directory).read_all() {
+        Ok(Records { attachments, labels, refused }) => {
+            let [attachments, labels, refused] = [attachments.len(), labels.len(), refused.len()];
+            format!("{attachments} attachments, {labels} records of labels, {refused} files that are no records")
+        }
+        Err(error) => error.to_string(),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+    use weir_pods::{FORMAT, Labels};
+
+    #[test]
+    fn records_of_pods_are_counted() {
+        let run = tempfile::tempdir().expect("a directory");
+        let pods = run.path().join("pods");
+        let record = Labels {
+            pod: FORMAT,
+            namespace: "shop".into(),
+            name: "milton-1".into(),
+            uid: None,
+            labels: Default::default(),
+            annotations: Default::default(),
+        };
+        Directory::new(&pods).write_labels(&record).expect("written");
+        fs::write(run.path().join("agent.json"), "{}").expect("written");
+        fs::write(pods.join("attachment-7:eth0.json"), "{").expect("written");
+        let text = listing(run.path(), &pods);
+        let counts = "/pods: 0 attachments, 1 records of labels, 1 files that are no records\n";
+        assert!(text.contains("/agent.json\n") && text.ends_with(counts), "{text}");
+        assert!(!text.contains("milton"), "{text}");
+    }
 
     #[test]
     fn no_source_is_a_key() {

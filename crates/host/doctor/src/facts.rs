@@ -130,6 +130,8 @@ pub struct UnitFacts {
     pub active: String,
     /// `Result` of its last run.
     pub result: String,
+    /// `NRestarts`: how often systemd has started it again since a person did.
+    pub restarts: u32,
     /// `UnitFileState`.
     pub enabled: String,
     /// Whether its file has changed since systemd read it.

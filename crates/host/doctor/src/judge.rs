@@ -112,7 +112,7 @@ pub const CHECKS: &[Check] = &[
     check("kernel.requirements", "the kernel has what an agent needs", "", host::requirements),
     check("clock.source", "the kernel reads the time from a processor", "", host::clock_source),
     check("clock.synchronised", "the system clock is synchronised", "", host::clock_synchronised),
-    check("service.units", "units are active if they are enabled, and the other way round", "", host::units),
+    check("service.units", "enabled units are active, and active units are enabled", "", host::units),
     check("service.program", "the units' program is there, and running units run it", "", host::programs),
     check("host.leftovers", "interfaces that are gone have left no pins", "", host::leftovers),
     check("interface.there", "the interface exists and has Ethernet frames", INTERFACE, interface::there),

@@ -89,6 +89,15 @@ impl PodSelector {
         !self.labels.is_empty()
     }
 
+    /// The globs and the values of labels, as they are written: what a selector has of an operator's names, without the
+    /// keys of labels.
+    pub fn texts(&self) -> impl Iterator<Item = &str> {
+        let values = self.labels.values().flat_map(|values| match values {
+            Values::Only(texts) | Values::Except(texts) | Values::NotIn(texts) => texts,
+        });
+        self.namespace.iter().chain(&self.name).chain(values).map(String::as_str)
+    }
+
     /// The glob over namespaces.
     pub(crate) fn namespace(&self) -> Option<&str> {
         self.namespace.as_deref()

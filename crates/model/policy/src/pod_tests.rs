@@ -164,3 +164,9 @@ proptest! {
         }
     }
 }
+
+#[test]
+fn texts_are_globs_and_values_without_keys() {
+    let selector = PodSelector::new(Some("shop"), Some("web-*"), Some("app=web,tier in (a,b),canary,!urgent"));
+    assert_eq!(selector.expect("sound").texts().collect::<Vec<_>>(), ["shop", "web-*", "web", "a", "b"]);
+}

@@ -6,9 +6,11 @@ use crate::{input, watched};
 use std::io::Read as _;
 use std::path::{Path, PathBuf};
 use std::time::{SystemTime, UNIX_EPOCH};
+use weir_answers::check::interface_name;
 use weir_capture::{Anonymiser, Bundle, Item, sources};
 use weir_doctor::{Facts, gather, judge};
 use weir_observe::Source;
+use weir_pods::{Directory, Records};
 use weir_policy::Policy;
 use weir_report::json;
 use weir_status::Status;
@@ -34,19 +36,19 @@ Read it before you send it: docs/how-to/capture.md. Exit code 1: the archive can
 pub(crate) struct Args {
     /// The policy file [default: policy.yaml in --configuration, if it is there]
     policy: Option<PathBuf>,
-    /// A network interface whose classes, filters and offloads are read; those of the statuses if left out
-    #[arg(long, value_name = "NAME")]
+    /// A network interface whose classes, filters and offloads are read [default: that of the first status]
+    #[arg(long, value_name = "NAME", value_parser = interface)]
     interface: Vec<String>,
     /// A status URL or file, this host's first [default: those of the services that are there]
     #[arg(long, value_name = "URL")]
     status: Vec<String>,
-    /// The directory of the services' options: agent.conf, fabric.conf, forwarder.conf
+    /// The directory of the services' options: agent.conf, fabric.conf, forwarder.conf, pods.conf
     #[arg(long, value_name = "DIR", default_value = "/etc/weir")]
     configuration: PathBuf,
     /// The archive, which must not exist [default: weir-capture-HOST-DATE.tar]
     #[arg(short, long, value_name = "FILE")]
     output: Option<PathBuf>,
-    /// Replace addresses and the names of machines, racks, services and tenants by pseudonyms
+    /// Replace addresses and the names of machines, racks, services, tenants and pods by pseudonyms
     #[arg(long)]
     anonymise: bool,
     /// Print the list and write nothing
@@ -130,7 +132,16 @@ fn items(args: &Args) -> Result<(Vec<Item>, Vec<String>), CommandError> {
             item.content = parsed_policy.as_ref().map_or_else(|| Err("no policy".to_owned()), without_comments);
         }
     }
-    Ok((items, names(parsed_policy.as_ref(), &facts)))
+    let mut names = names(parsed_policy.as_ref(), &facts);
+    if args.anonymise {
+        // The journal has names of pods, and may be readable where the records are not.
+        let records = Directory::new(weir_pods::DIRECTORY).read_all().map_err(|error| {
+            CommandError::refused(format!("--anonymise takes the names of pods from their records: {error}"))
+                .hint("run it as root")
+        })?;
+        names.extend(names_of_pods(&records));
+    }
+    Ok((items, names))
 }
 
 /// The policy as JSON, since comments may have any names; ranges of names have no pseudonyms.
@@ -142,7 +153,7 @@ fn without_comments(policy: &Policy) -> Result<String, String> {
     }
 }
 
-/// The names of this host, and of machines, racks, switches, services and tenants.
+/// The names of this host, of the policy, and of the statuses.
 fn names(policy: Option<&Policy>, facts: &Facts) -> Vec<String> {
     let mut names = vec![read_host_name()];
     if let Some(policy) = policy {
@@ -150,19 +161,57 @@ fn names(policy: Option<&Policy>, facts: &Facts) -> Vec<String> {
         names.extend(network.machines().iter().map(|machine| machine.name().to_owned()));
         names.extend(network.racks().iter().map(|rack| rack.name().to_owned()));
         names.extend(policy.graph().switches.iter().cloned());
-        names.extend(policy.services().all().iter().flat_map(|service| service.path().split('/').map(str::to_owned)));
+        for service in policy.services().all() {
+            names.extend(parts(service.path()));
+            let selectors = service.matches().iter().filter_map(|filter| filter.pod.as_ref());
+            names.extend(selectors.flat_map(|selector| selector.texts().filter_map(own)));
+        }
         for tenant in policy.tenants() {
             names.push(tenant.name.clone());
             names.extend(tenant.groups.iter().filter_map(|group| group.name.clone()));
         }
     }
     for status in &facts.statuses {
-        if let Ok(Status::Agent(agent)) = &status.status {
-            names.extend([agent.machine.clone(), agent.rack.clone()]);
-            names.extend(agent.services.iter().flat_map(|service| service.service.split('/').map(str::to_owned)));
+        match &status.status {
+            Ok(Status::Agent(agent)) => {
+                names.extend([agent.machine.clone(), agent.rack.clone()]);
+                names.extend(agent.services.iter().flat_map(|service| parts(&service.service)));
+            }
+            // A broker's name is its URL or its address.
+            Ok(Status::Fabric(broker)) => {
+                names.extend(broker.limits.iter().flat_map(|limit| parts(&limit.service).chain([limit.rack.clone()])));
+            }
+            Ok(Status::Switch(switch)) => {
+                names.push(switch.name.clone());
+                names.extend(switch.ports.iter().map(|port| port.port.clone()));
+                names.extend(switch.without_agent.iter().cloned());
+            }
+            Err(_) => {}
         }
     }
     names
+}
+
+/// The names in the path of a service.
+fn parts(path: &str) -> impl Iterator<Item = String> {
+    path.split('/').map(str::to_owned)
+}
+
+/// The namespaces, names and labels of the pods of this host. A file that is no record has names as well.
+fn names_of_pods(records: &Records) -> Vec<String> {
+    let attachments = records.attachments.iter().flat_map(|record| [&record.namespace, &record.name]);
+    let labels = records.labels.iter().flat_map(|record| [&record.namespace, &record.name]);
+    let values = records.labels.iter().flat_map(|record| record.labels.values());
+    let files = records.refused.iter().filter_map(|(file, _)| file.strip_prefix("labels-")?.strip_suffix(".json"));
+    let files = files.flat_map(|name| name.split(':'));
+    attachments.chain(labels).chain(values).map(String::as_str).chain(files).filter_map(own).collect()
+}
+
+/// A namespace, name or value that is not the same in all clusters.
+fn own(name: &str) -> Option<String> {
+    const OF_ALL: [&str; 4] = ["default", "kube-node-lease", "kube-public", "kube-system"];
+    let is_number = name.chars().all(|letter| letter.is_ascii_digit() || letter == '.');
+    (!OF_ALL.contains(&name) && !is_number).then(|| name.to_owned())
 }
 
 fn item(name: &str, source: &str, text: String) -> Item {
@@ -182,16 +231,20 @@ fn findings(facts: &Facts) -> String {
     json::to_text(&value)
 }
 
-/// The interfaces of the statuses of agents.
+/// The interface of this host's status, which is the first. Those of other hosts may be others here.
 fn interfaces(facts: &Facts) -> Vec<String> {
-    let name = |status: &weir_doctor::StatusFacts| match &status.status {
-        Ok(Status::Agent(agent)) if !agent.interface.is_empty() => Some(agent.interface.clone()),
-        _ => None,
-    };
-    let mut names: Vec<String> = facts.statuses.iter().filter_map(name).collect();
-    names.sort_unstable();
-    names.dedup();
-    names
+    match facts.statuses.first().map(|status| &status.status) {
+        Some(Ok(Status::Agent(agent))) => interface(&agent.interface).into_iter().collect(),
+        _ => Vec::new(),
+    }
+}
+
+/// Reads the name of an interface, which is also the name of a directory in the archive.
+fn interface(text: &str) -> Result<String, String> {
+    match text {
+        "." | ".." => Err("it is not the name of an interface".to_owned()),
+        _ => interface_name(text),
+    }
 }
 
 fn print(bundle: &Bundle, ui: &mut Ui) -> Result<(), CommandError> {
@@ -249,6 +302,63 @@ fn date(seconds: u64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use weir_doctor::StatusFacts;
+    use weir_status::AgentStatus;
+
+    const POLICY: &str = "weir: 1\nnetwork: { nic: 1Gb/s, racks: { basement: { uplink: 1Gb/s, machines: [m1] } } }\n\
+                          services: { pay: { match: [ { pod: { namespace: initech-*, labels: \"app in (tps,red)\" } \
+                          }, { pod: { namespace: default } } ] } }\n";
+
+    fn agent(interface: &str) -> StatusFacts {
+        let (policy, _) = Policy::parse("policy.yaml", POLICY).expect("sound");
+        let machine = policy.network().machine_named("m1").expect("there");
+        let status = AgentStatus { interface: interface.to_owned(), ..AgentStatus::outline(&policy, machine) };
+        StatusFacts { source: "agent.json".to_owned(), status: Ok(Status::Agent(status)) }
+    }
+
+    fn facts(statuses: Vec<StatusFacts>) -> Facts {
+        Facts { statuses, ..gather(&weir_doctor::Request::default()).expect("read") }
+    }
+
+    #[test]
+    fn interface_is_that_of_this_host() {
+        for (statuses, expected) in [
+            (vec![agent("eth0"), agent("eth7")], &["eth0"][..]),
+            (vec![agent(".."), agent("eth7")], &[]),
+            (vec![agent("a/../b")], &[]),
+            (vec![agent("")], &[]),
+            (vec![], &[]),
+        ] {
+            assert_eq!(interfaces(&facts(statuses)), expected);
+        }
+        assert!(interface("..").is_err() && interface("eth0.7").is_ok());
+    }
+
+    #[test]
+    fn names_are_those_of_selectors_and_records_of_pods() {
+        let (policy, _) = Policy::parse("policy.yaml", POLICY).expect("sound");
+        let names = names(Some(&policy), &facts(Vec::new()));
+        for name in ["basement", "m1", "pay", "initech-*", "tps", "red"] {
+            assert!(names.iter().any(|one| one == name), "{name} is missing in {names:?}");
+        }
+        assert!(!names.iter().any(|one| ["app", "default"].contains(&one.as_str())), "{names:?}");
+        let run = tempfile::tempdir().expect("a directory");
+        let directory = Directory::new(run.path());
+        let labels = [("app", "tps"), ("rank", "7")].map(|(key, value)| (key.to_owned(), value.to_owned()));
+        let record = weir_pods::Labels {
+            pod: weir_pods::FORMAT,
+            namespace: "initech".to_owned(),
+            name: "milton-0".to_owned(),
+            uid: None,
+            labels: labels.into(),
+            annotations: Default::default(),
+        };
+        directory.write_labels(&record).expect("written");
+        std::fs::write(run.path().join("labels-basement:lumbergh.json"), "{").expect("written");
+        let mut names = names_of_pods(&directory.read_all().expect("listed"));
+        names.sort_unstable();
+        assert_eq!(names, ["basement", "initech", "lumbergh", "milton-0", "tps"]);
+    }
 
     #[test]
     fn dates_are_of_the_gregorian_calendar() {

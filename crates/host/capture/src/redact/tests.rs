@@ -25,6 +25,8 @@ fn secrets_of_each_form_are_removed() {
         ("password=\"never ends", "password=\"[redacted]"),
         ("Authorization: Bearer abc.def", "Authorization: Bearer [redacted]"),
         ("sent Basic dXNlcjpw to m2", "sent Basic [redacted] to m2"),
+        ("token /abcdef", "token /abcdef"),
+        ("token=/abcdef", "token=[redacted]"),
         ("--token abcdef --interface eth0", "--token [redacted] --interface eth0"),
         ("GET /status?token=xyz&n=1", "GET /status?token=[redacted]&n=1"),
         ("http://user:mellon77@m1:30566/status", "http://[redacted]@m1:30566/status"),
@@ -40,6 +42,7 @@ fn secrets_of_each_form_are_removed() {
 fn facts_of_a_host_stay() {
     for text in [
         "--key /etc/weir/key --private-key /etc/weir/fabric.key --interface eth0",
+        "weir pods --node m1 --token /etc/weir/pods-token --ca /etc/weir/pods-ca.pem",
         "qdisc htb 7765: root refcnt 2 r2q 10 default 0x1 direct_packets_stat 0",
         "link/ether 52:54:00:12:34:56 brd ff:ff:ff:ff:ff:ff",
         "inet6 2001:db8:85a3:1234:5678:8a2e:370:7334/64 scope global",

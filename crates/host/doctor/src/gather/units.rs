@@ -9,8 +9,9 @@ use tokio::process::Command;
 
 /// The longest wait for systemd.
 const PATIENCE: Duration = Duration::from_secs(5);
-const UNITS: [&str; 3] = ["weir-agent.service", "weir-fabric.service", "weir-forwarder.service"];
-const PROPERTIES: &str = "--property=Id,LoadState,ActiveState,Result,UnitFileState,NeedDaemonReload,MainPID,ExecStart";
+const UNITS: [&str; 4] = ["weir-agent.service", "weir-fabric.service", "weir-forwarder.service", "weir-pods.service"];
+const PROPERTIES: &str =
+    "--property=Id,LoadState,ActiveState,Result,NRestarts,UnitFileState,NeedDaemonReload,MainPID,ExecStart";
 
 /// The units that are there.
 pub(super) async fn read() -> Result<Vec<UnitFacts>, String> {
@@ -44,6 +45,8 @@ fn parse(text: &str, exists: impl Fn(&str) -> bool, is_replaced: impl Fn(&str) -
                 name: value("Id").trim_end_matches(".service").to_owned(),
                 active: value("ActiveState"),
                 result: value("Result"),
+                // Versions of systemd before 235 do not count.
+                restarts: value("NRestarts").parse().unwrap_or(0),
                 enabled: value("UnitFileState"),
                 needs_reload: value("NeedDaemonReload") == "yes",
                 program_missing: program.filter(|path| !exists(path)).map(str::to_owned),
@@ -60,13 +63,15 @@ mod tests {
 
     #[test]
     fn units_are_read_from_blocks() {
-        let text = "Id=weir-agent.service\nLoadState=loaded\nActiveState=failed\nResult=exit-code\nUnitFileState=enabled\n\
-                    NeedDaemonReload=yes\nMainPID=7\nExecStart={ path=/usr/bin/weir ; argv[]=weir agent p }\n\n\
+        let text = "Id=weir-agent.service\nLoadState=loaded\nActiveState=failed\nResult=exit-code\nNRestarts=3\n\
+                    UnitFileState=enabled\nNeedDaemonReload=yes\nMainPID=7\n\
+                    ExecStart={ path=/usr/bin/weir ; argv[]=weir agent p }\n\n\
                     Id=weir-fabric.service\nLoadState=not-found\nActiveState=inactive\n";
         let agent = UnitFacts {
             name: "weir-agent".into(),
             active: "failed".into(),
             result: "exit-code".into(),
+            restarts: 3,
             enabled: "enabled".into(),
             needs_reload: true,
             program_missing: Some("/usr/bin/weir".into()),

@@ -123,7 +123,8 @@ pub(super) fn filters(facts: &Facts) -> Verdict {
         if missed.is_empty() {
             return fine("all match");
         }
-        doubtful(missed.join("; "), "packets of these services belong to no service, or to another one")
+        let why = "packets of these services belong to no service or to another one, or no pod of them is on this node";
+        doubtful(missed.join("; "), why)
     })
 }
 
@@ -168,10 +169,18 @@ pub(super) fn rack_policies(facts: &Facts) -> Verdict {
         Status::Switch(_) => None,
     };
     let all: Vec<(String, String)> = facts.statuses.iter().filter_map(fingerprint).collect();
-    let [(_, first), _, ..] = &all[..] else { return skipped("needs two statuses (--status)") };
-    if all.iter().all(|(_, policy)| policy == first) {
-        return fine(format!("{first} in {} statuses", all.len()));
+    if all.windows(2).any(|pair| pair[0].1 != pair[1].1) {
+        let listed: Vec<String> = all.iter().map(|(name, policy)| format!("{name} has {policy}")).collect();
+        return wrong(listed.join(", "), "machines with different policies do not use each other's reports");
     }
-    let listed: Vec<String> = all.iter().map(|(name, policy)| format!("{name} has {policy}")).collect();
-    wrong(listed.join(", "), "machines with different policies do not use each other's reports")
+    // The check `agent.status` has the reason for the first one.
+    let unread = |facts: &StatusFacts| Some(format!("{}: {}", facts.source, facts.status.as_ref().err()?));
+    let unread: Vec<String> = facts.statuses.iter().skip(1).filter_map(unread).collect();
+    if !unread.is_empty() {
+        return doubtful(unread.join("; "), "the policy of that machine cannot be compared");
+    }
+    match &all[..] {
+        [(_, first), _, ..] => fine(format!("{first} in {} statuses", all.len())),
+        _ => skipped("needs two statuses (--status)"),
+    }
 }

@@ -44,6 +44,12 @@ fn of_units(facts: &Facts) -> Result<&[UnitFacts], Verdict> {
     }
 }
 
+/// Whether systemd waits to start a unit again (`Restart=always`), or does so now. At the start the last result is
+/// `success` again, and the number of restarts stays.
+fn is_in_crash_loop(unit: &UnitFacts) -> bool {
+    unit.active == "activating" && (unit.result != "success" || unit.restarts > 0)
+}
+
 pub(super) fn units(facts: &Facts) -> Verdict {
     let units = match of_units(facts) {
         Ok(units) => units,
@@ -56,6 +62,13 @@ pub(super) fn units(facts: &Facts) -> Verdict {
             "the service does not run, and its journal has the reason",
         )
         .mend(format!("systemctl restart {name} || journalctl -u {name} -n 20 --no-pager"));
+    }
+    if let Some(UnitFacts { name, result, restarts, .. }) = find(is_in_crash_loop) {
+        return wrong(
+            format!("{name} ends and is started again: {result}, {restarts} restarts"),
+            "between the starts the service does not run, and its journal has the reason",
+        )
+        .mend(format!("journalctl -u {name} -n 20 --no-pager"));
     }
     if let Some(UnitFacts { name, .. }) = find(|unit| unit.enabled == "enabled" && unit.active == "inactive") {
         return wrong(

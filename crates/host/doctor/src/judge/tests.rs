@@ -46,6 +46,7 @@ fn healthy() -> Facts {
     let unit = UnitFacts {
         name: "weir-agent".into(),
         active: "active".into(),
+        result: "success".into(),
         enabled: "enabled".into(),
         ..UnitFacts::default()
     };
@@ -128,6 +129,8 @@ fn failing_host() -> Failing {
         ("interface.segments", Doubtful, with_interface(|interface| interface.segments = Ok(1))),
         ("service.units", Wrong, with_unit(|unit| (unit.active, unit.result) = ("failed".into(), "exit-code".into()))),
         ("service.units", Wrong, with_unit(|unit| unit.active = "inactive".into())),
+        ("service.units", Wrong, with_unit(|unit| (unit.active, unit.result) = ("activating".into(), "signal".into()))),
+        ("service.units", Wrong, with_unit(|unit| (unit.active, unit.restarts) = ("activating".into(), 2))),
         ("service.units", Doubtful, with_unit(|unit| unit.enabled = "disabled".into())),
         ("service.units", Doubtful, with_unit(|unit| unit.needs_reload = true)),
         ("service.program", Wrong, with_unit(|unit| unit.program_missing = Some("/usr/bin/weir".into()))),
@@ -161,6 +164,7 @@ fn failing_agent() -> Failing {
         ("agent.keys", Doubtful, with_agent(|agent| agent.counters.datagrams_forged = 3)),
         ("agent.versions", Doubtful, with_agent(|agent| agent.counters.datagrams_other_version = 1)),
         ("agent.filters", Doubtful, with_agent(|agent| agent.filters_unmatched = vec!["a: no group".into()])),
+        ("agent.filters", Doubtful, with_agent(|agent| agent.guests_missed = Some("veth3 has two records".into()))),
         ("agent.levels", Doubtful, with_agent(|agent| agent.level_obstacles = vec!["gso_max_segs is 64".into()])),
         ("agent.fabric", Wrong, with_session(|session| session.state = SessionState::Waiting)),
         ("agent.fabric", Wrong, with_session(|session| session.certificate_ends = Some(1))),
@@ -168,6 +172,11 @@ fn failing_agent() -> Failing {
         ("rack.policies", Wrong, {
             let mut facts = healthy();
             facts.statuses[1] = of(AgentStatus { policy: other(), ..status() });
+            facts
+        }),
+        ("rack.policies", Doubtful, {
+            let mut facts = healthy();
+            facts.statuses[1].status = Err("Connection refused".into());
             facts
         }),
         ("agent.policy", Wrong, {
@@ -256,6 +265,27 @@ fn mends_name_the_policy_and_the_statuses() {
     assert_eq!(mend(&facts), r"weir top --once --policy '/srv/my policy'\''s.yaml'");
     facts.policy = None;
     assert_eq!(mend(&facts), "weir top --once agent.json agent.json");
+}
+
+#[test]
+fn first_start_of_a_unit_is_fine() {
+    let facts = with_unit(|unit| unit.active = "activating".into());
+    assert!(judge(&facts).iter().all(|finding| finding.state == State::Fine), "{:?}", judge(&facts));
+}
+
+#[test]
+fn different_policies_are_reported_beside_a_status_that_cannot_be_read() {
+    let mut facts = healthy();
+    let other = of(AgentStatus { policy: "0000000000000000".into(), ..status() });
+    let unread = StatusFacts { source: "http://m3:30566".into(), status: Err("Connection refused".into()) };
+    for (statuses, expected) in [
+        (vec![of(status()), unread.clone(), other], State::Wrong),
+        (vec![of(status()), of(status()), unread], State::Doubtful),
+    ] {
+        facts.statuses = statuses;
+        let finding = judge(&facts).into_iter().find(|finding| finding.id == "rack.policies").expect("there");
+        assert_eq!(finding.state, expected, "{finding:?}");
+    }
 }
 
 #[test]
