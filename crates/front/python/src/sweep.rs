@@ -42,8 +42,8 @@ pub(crate) struct SweepJob {
 
 #[pymethods]
 impl SweepJob {
-    /// All points of a grid, checked. Raises ScenarioError with the mistakes of the first point that is invalid, such as
-    /// a network that does not fit into the memory of one of `share` points at once.
+    /// All points of a grid, checked. Raises ScenarioError with the mistakes of the first point that is invalid, such
+    /// as a network that does not fit into the memory of one of `share` points at once.
     #[new]
     #[pyo3(signature = (scenario, grid, *, flows = false, checkers = false, share = 1))]
     fn new(

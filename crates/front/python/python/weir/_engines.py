@@ -101,7 +101,7 @@ class Executor:
 
 
 class Dask:
-    """A ``distributed.Client``. A task whose worker is lost is run again, as often as the scheduler's option says."""
+    """A ``distributed.Client``. A task whose worker is lost is run again, as often as an option of the scheduler allows."""
 
     def __init__(self, client: Any) -> None:
         if client.asynchronous:

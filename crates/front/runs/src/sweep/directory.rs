@@ -240,7 +240,7 @@ pub(super) fn write_point(place: &PointPlace<'_>, results: &Results, command: &s
     remove_directory(&directory)?;
     ResultsDirectory::prepare(&directory, true)?;
     run_files::write(&directory, results, command)?;
-    // `point.json` promises them, also after a power cut.
+    // Where `point.json` exists they are complete, also after a power cut.
     sync_files(&directory)?;
     let point = directory.join(POINT);
     let parts = PointParts::new(&place.of, results, place.flows);

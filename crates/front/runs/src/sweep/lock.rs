@@ -1,9 +1,9 @@
 //! The lock of the directory of a sweep.
 //!
-//! Problem: two programs in one directory would run every point twice, and each would remove the other's files. Approach:
-//! an exclusive lock of flock(2) on the directory itself, which ends with its process. Forked processes share such a
-//! lock, and a worker that Python forks while a sweep runs may outlive it. So the lock is released explicitly, which
-//! releases the copies of all processes; and a copy that is dropped in a forked process releases nothing.
+//! Problem: two programs in one directory would run every point twice, and each would remove the other's files.
+//! Approach: an exclusive lock of flock(2) on the directory itself, which ends with its process. Forked processes share
+//! such a lock, and a worker that Python forks while a sweep runs may outlive it. So the lock is released explicitly,
+//! which releases the copies of all processes; and a copy that is dropped in a forked process releases nothing.
 //!
 //! Worked example: two sweeps run in one directory, one after the other, on one pool of forked workers. The workers
 //! inherit the lock of the first sweep, whose end releases it for the second.

@@ -88,8 +88,8 @@ pub(super) fn has_flows(root: &Path) -> bool {
     root.join(DATASET).join(FLOWS).is_dir()
 }
 
-/// Makes the parts that a point lacks from its files, and returns whether it has all. Without readable files of its run,
-/// a part of flows cannot be made.
+/// Makes the parts that a point lacks from its files, and returns whether it has all. Without readable files of its
+/// run, a part of flows cannot be made.
 ///
 /// # Errors
 /// The error of the disk.
