@@ -101,7 +101,7 @@ class Executor:
 
 
 class Dask:
-    """A ``distributed.Client``. A task whose worker is lost is run again, as often as an option of the scheduler allows."""
+    """A ``distributed.Client``. An option of the scheduler limits how often the task of a lost worker is run again."""
 
     def __init__(self, client: Any) -> None:
         if client.asynchronous:
