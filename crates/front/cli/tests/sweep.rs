@@ -248,6 +248,17 @@ fn another_sweep_needs_force() {
     let forced = run(&[&other[..], &["--force"]].concat());
     assert!(text(&forced.stderr).contains("star: 2 points, "), "{}", text(&forced.stderr));
     assert!(!text(&forced.stderr).contains("complete"), "{}", text(&forced.stderr));
+    // Points are gone also where the list of the sweep cannot be read, and a user's directory stays.
+    std::fs::write(&manifest, "{").expect("written");
+    let mine = Path::new(&report).join("points/mine");
+    std::fs::create_dir(&mine).expect("made");
+    std::fs::write(mine.join("notes.txt"), "a note").expect("written");
+    let third = ["sim", &scenario, "--sweep", "seed=5", "--report", &report];
+    assert_eq!(run(&third).status.code(), Some(2));
+    assert!(run(&[&third[..], &["--force"]].concat()).status.success());
+    let names: Vec<String> = files(Path::new(&report)).into_keys().filter(|name| name.starts_with("points/")).collect();
+    assert!(names.iter().all(|name| name.starts_with("points/1_seed-5/") || name == "points/mine/notes.txt"));
+    assert!(names.len() > 2 && mine.join("notes.txt").exists(), "{names:?}");
     // A run in the same place is no sweep any more.
     assert!(run(&["sim", &scenario, "--report", &report, "--force"]).status.success());
     assert!(!Path::new(&report).join("sweep.json").exists());
@@ -289,6 +300,25 @@ fn missing_parts_are_made_from_the_files_of_complete_points() {
     assert!(parts(&older).len() == 4 && parts(&older).iter().all(|name| name.starts_with("statistics/")));
     let refused = run(&["sim", &scenario, "--flows", "--report", &older]);
     assert_eq!(refused.status.code(), Some(2), "{}", text(&refused.stderr));
+}
+
+#[test]
+fn damaged_results_are_run_again() {
+    let directory = directory();
+    let scenario = scenario(directory.path());
+    let (whole, damaged) = (path(directory.path(), "whole"), path(directory.path(), "damaged"));
+    let with_flows = |report: &str| run(&[&sweep(&scenario, report)[..], &["--flows"]].concat());
+    assert!(with_flows(&whole).status.success());
+    assert!(with_flows(&damaged).status.success());
+    let point = |name: &str| Path::new(&damaged).join("points").join(name);
+    std::fs::write(point("1_seed-1_load-20").join("result.json"), "{").expect("written");
+    // Its flows are needed for a part, and have half a line.
+    std::fs::write(point("3_seed-2_load-20").join("flows.csv"), "id,").expect("written");
+    std::fs::remove_file(Path::new(&damaged).join("dataset/flows/3_seed-2_load-20.parquet")).expect("removed");
+    let output = with_flows(&damaged);
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    assert!(text(&output.stderr).contains("4 points, 2 already complete"), "{}", text(&output.stderr));
+    assert_eq!(files(Path::new(&damaged)), files(Path::new(&whole)));
 }
 
 #[test]

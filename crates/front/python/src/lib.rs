@@ -63,5 +63,6 @@ fn package(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<results::Results>()?;
     module.add_class::<sweep::SweepJob>()?;
     module.add_class::<sweep::SweepDirectory>()?;
-    module.add_class::<table::Table>()
+    module.add_class::<table::Table>()?;
+    module.add_function(wrap_pyfunction!(sweep::processors, module)?)
 }

@@ -11,6 +11,7 @@ use pyo3::exceptions::{PyFileExistsError, PyIndexError, PyOSError, PyRuntimeErro
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyType};
 use std::collections::BTreeMap;
+use std::os::fd::AsRawFd as _;
 use std::path::PathBuf;
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 use weir_answers::AnswerError;
@@ -41,10 +42,18 @@ pub(crate) struct SweepJob {
 
 #[pymethods]
 impl SweepJob {
-    /// All points of a grid, checked. Raises ScenarioError with the mistakes of the first point that is invalid.
+    /// All points of a grid, checked. Raises ScenarioError with the mistakes of the first point that is invalid, such
+    /// as a network that does not fit into the memory of one of `share` points at once.
     #[new]
-    #[pyo3(signature = (scenario, grid, *, flows = false, checkers = false))]
-    fn new(py: Python<'_>, scenario: &Scenario, grid: Grid<'_>, flows: bool, checkers: bool) -> PyResult<Self> {
+    #[pyo3(signature = (scenario, grid, *, flows = false, checkers = false, share = 1))]
+    fn new(
+        py: Python<'_>,
+        scenario: &Scenario,
+        grid: Grid<'_>,
+        flows: bool,
+        checkers: bool,
+        share: usize,
+    ) -> PyResult<Self> {
         let refused = |error: AnswerError| Subject::Scenario.error(py, &error);
         let settings = scenario.settings();
         let axes = axes(grid)?.map_err(|cause| refused(AnswerError::refused(cause)))?;
@@ -59,7 +68,8 @@ impl SweepJob {
         let command = format!("{} {} --report DIR", command(&start, &plan.settings), options(&plan.axes).join(" "));
         let made = py.detach(|| {
             let shelf = Shelf::new(source, &directory);
-            let (first, _) = shaper_remarks::with_remarks(plan.check(&shelf, memory::available()))?;
+            let (first, _) =
+                shaper_remarks::with_remarks(plan.check(&shelf, memory_of(memory::available(), share, &plan)))?;
             if let Some(reason) = first.lab_only() {
                 return Err(Diagnostics::one(reason.clone()));
             }
@@ -91,13 +101,16 @@ impl SweepJob {
     /// Runs a point, beside `share - 1` others on this machine, without the GIL. Returns its state, `complete`,
     /// `failed` or `interrupted`; its summary, or the reason of its failure; and its parts of the dataset.
     #[pyo3(signature = (point, share = 1))]
-    fn run<'py>(&self, py: Python<'py>, point: usize, share: u64) -> PyResult<Outcome<'py>> {
+    fn run<'py>(&self, py: Python<'py>, point: usize, share: usize) -> PyResult<Outcome<'py>> {
+        /// Measured before the first point of this process takes any.
+        static AVAILABLE: OnceLock<Option<Bytes>> = OnceLock::new();
         if point >= self.job.plan().points.len() {
             return Err(PyIndexError::new_err(format!("the sweep has no point {point}")));
         }
         let mut signals = Signals::new();
         let outcome = py.detach(|| {
-            self.job.run(point, memory_of(share), &self.stop, &mut |_| {
+            let memory = memory_of(*AVAILABLE.get_or_init(memory::available), share, self.job.plan());
+            self.job.run(point, memory, &self.stop, &mut |_| {
                 if signals.poll().is_break() {
                     self.stop.request();
                 }
@@ -134,10 +147,16 @@ impl SweepJob {
     }
 }
 
-/// The memory of one of `share` points; measured before the first of them takes any.
-fn memory_of(share: u64) -> Option<Bytes> {
-    static AVAILABLE: OnceLock<Option<Bytes>> = OnceLock::new();
-    AVAILABLE.get_or_init(memory::available).map(|memory| Bytes::new(memory.get() / share.max(1)))
+/// The memory of one of `share` points at once, of which there are not more than the plan has.
+fn memory_of(available: Option<Bytes>, share: usize, plan: &Plan) -> Option<Bytes> {
+    let share = share.min(plan.points.len()).max(1);
+    available.map(|memory| Bytes::new(memory.get() / share as u64))
+}
+
+/// The processors that this process may use: its affinity and the limits of its control groups are considered.
+#[pyfunction]
+pub(crate) fn processors() -> usize {
+    std::thread::available_parallelism().map_or(1, usize::from)
 }
 
 /// The axes of a grid; the inner error is a refused list of values.
@@ -214,6 +233,18 @@ impl SweepDirectory {
     #[getter]
     fn flows(&self, py: Python<'_>) -> PyResult<bool> {
         self.with(py, |sweep| Ok(sweep.contents.flows))
+    }
+
+    /// Whether the directory is locked against other processes; some network file systems have no locks.
+    #[getter]
+    fn is_locked(&self, py: Python<'_>) -> PyResult<bool> {
+        self.with(py, |sweep| Ok(sweep.is_locked()))
+    }
+
+    /// The descriptor of the lock, which a forked process inherits and must not keep.
+    #[getter]
+    fn lock_descriptor(&self, py: Python<'_>) -> PyResult<i32> {
+        self.with(py, |sweep| Ok(sweep.lock_descriptor().as_raw_fd()))
     }
 
     /// Writes the parts of a complete point.

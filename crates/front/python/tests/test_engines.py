@@ -6,6 +6,7 @@ import signal
 import subprocess
 import sys
 import tempfile
+import time
 from pathlib import Path
 
 import pytest
@@ -14,6 +15,9 @@ from test_sweep import STAR, Counting, dataset
 
 # Two for each worker are with the engine at once, so after the first point there are others under way.
 GRID = {"seed": range(1, 13), "traffic[0].flows": [2000]}
+
+# Seconds after which a condition that does not come is a failure.
+DEADLINE = 120
 
 DRIVER = """\
 import sys
@@ -126,7 +130,9 @@ def test_a_killed_worker_loses_nothing(star, tmp_path, expected, name):
 
     def kill(state):
         states.append(state.complete)
+        deadline = time.monotonic() + DEADLINE
         while not killed:
+            assert time.monotonic() < deadline, "no worker has a point"
             for pid in engine.busy()[:1]:
                 os.kill(pid, signal.SIGKILL)
                 killed.append(pid)
@@ -191,3 +197,43 @@ def test_a_failing_task_is_a_failed_point(star, tmp_path, monkeypatch, name):
 def test_ray_must_be_started(star, tmp_path):
     with pytest.raises(RuntimeError, match="call ray.init"):
         weir.sweep(weir.Scenario.load(star), GRID, tmp_path, client="ray")
+
+
+def test_a_lost_scheduler_fails_no_point(star, tmp_path):
+    import distributed
+
+    file, out = tmp_path / "scheduler.json", tmp_path / "out"
+    common = ["--scheduler-file", file, "--host", "127.0.0.1", "--no-dashboard"]
+    programs = [
+        ["-m", "distributed.cli.dask_scheduler", "--port", "0", *common],
+        ["-m", "distributed.cli.dask_worker", "--nthreads", "1", "--no-nanny", *common],
+    ]
+    running = []
+    try:
+        for program in programs:
+            with open(tmp_path / "log", "a") as log:
+                running.append(subprocess.Popen([sys.executable, *program], stdout=log, stderr=log, cwd=tmp_path))
+        deadline = time.monotonic() + DEADLINE
+        while not file.exists():
+            assert time.monotonic() < deadline, (tmp_path / "log").read_text()
+            time.sleep(0.1)
+
+        def kill(state):
+            running[0].kill()
+            running[0].wait()
+
+        # The scheduler listens already, and the client tries for so many seconds to reach it again.
+        with distributed.Client(scheduler_file=str(file), timeout=10) as client:
+            client.wait_for_workers(1, timeout=DEADLINE)
+            with pytest.raises(RuntimeError, match="(?s)the scheduler ended: .*hint: the same call"):
+                weir.sweep(weir.Scenario.load(star), GRID, out, client=client, progress=kill)
+    finally:
+        for program in running:
+            program.kill()
+            program.wait()
+    complete = {path.parent.name for path in (out / "points").glob("*/point.json")}
+    assert 1 <= len(complete) < 12
+    pool = Counting(2)
+    sweep = weir.sweep(weir.Scenario.load(star), GRID, out, client=pool)
+    assert sorted(pool.points) == [at for at, point in enumerate(sweep.points) if point not in complete]
+    assert sweep.complete == 12 and sweep.failed == {}

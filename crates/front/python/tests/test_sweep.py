@@ -6,6 +6,8 @@ import os
 import pickle
 import shutil
 import signal
+import subprocess
+import sys
 
 import polars
 import pytest
@@ -46,9 +48,11 @@ class Counting(concurrent.futures.ThreadPoolExecutor):
         super().__init__(workers)
         self.points = []
 
-    def submit(self, function, job, point, share):
-        self.points.append(point)
-        return super().submit(function, job, point, share)
+    def submit(self, function, *arguments):
+        if arguments:
+            # The task without arguments returns the version.
+            self.points.append(arguments[1])
+        return super().submit(function, *arguments)
 
 
 def test_the_dataset_is_that_of_the_command_line(cli, star, tmp_path):
@@ -236,3 +240,110 @@ def test_ctrl_c_keeps_complete_points(star, tmp_path, monkeypatch):
     # The directory is unlocked.
     short = {"traffic[0].flows": [10]}
     assert weir.sweep(scenario, short, tmp_path / "out", force=True).complete == 1
+
+
+def test_a_forked_pool_runs_two_sweeps_of_one_directory(star, tmp_path):
+    scenario = weir.Scenario.load(star)
+    with concurrent.futures.ProcessPoolExecutor(1, mp_context=multiprocessing.get_context("fork")) as pool:
+        # Its workers are forked while the directory is locked.
+        first = weir.sweep(scenario, {"seed": [1]}, tmp_path / "out", client=pool)
+        assert weir.sweep(scenario, {"seed": [1]}, tmp_path / "out", client=pool) == first
+
+
+KILLED_WITH_WORKERS = """\
+import concurrent.futures, multiprocessing, os, signal, sys
+import weir
+
+def die(state):
+    print(*pool._processes, flush=True)
+    os.kill(os.getpid(), signal.SIGKILL)
+
+with concurrent.futures.ProcessPoolExecutor(1, mp_context=multiprocessing.get_context("fork")) as pool:
+    weir.sweep(weir.Scenario.load(sys.argv[1]), {"seed": [1, 2]}, sys.argv[2], client=pool, progress=die)
+"""
+
+
+def test_workers_of_a_killed_process_keep_no_lock(star, tmp_path):
+    # A pipe would end with the workers.
+    with open(tmp_path / "pids", "w") as pids:
+        arguments = [sys.executable, "-c", KILLED_WITH_WORKERS, star, tmp_path / "out"]
+        killed = subprocess.run(arguments, stdout=pids, stderr=subprocess.DEVNULL, check=False)
+    assert killed.returncode == -signal.SIGKILL
+    workers = [int(pid) for pid in (tmp_path / "pids").read_text().split()]
+    try:
+        assert len(workers) == 1 and os.path.exists(f"/proc/{workers[0]}"), "the worker has outlived it"
+        assert weir.sweep(weir.Scenario.load(star), {"seed": [1, 2]}, tmp_path / "out").complete == 2
+    finally:
+        for worker in workers:
+            os.kill(worker, signal.SIGKILL)
+
+
+class Together(Counting):
+    """Ends its points at once when it has three of them: the first one is lost."""
+
+    def __init__(self):
+        super().__init__()
+        self.waiting = []
+
+    def submit(self, function, *arguments):
+        if not arguments:
+            return super().submit(function)
+        self.points.append(arguments[1])
+        future = concurrent.futures.Future()
+        self.waiting.append((future, arguments))
+        if len(self.waiting) == 3:
+            (lost, _), *others = self.waiting
+            for other, (job, point, share) in others:
+                other.set_result(job.run(point, share))
+            lost.set_exception(concurrent.futures.BrokenExecutor("lost"))
+        return future
+
+
+def test_a_lost_point_does_not_lose_those_that_ended_with_it(star, tmp_path):
+    scenario = weir.Scenario.load(star)
+    with pytest.raises(RuntimeError, match="the executor ended: lost"):
+        weir.sweep(scenario, {"seed": [1, 2, 3]}, tmp_path / "out", client=Together(), in_flight=3)
+    assert list(dataset(tmp_path / "out")) == ["statistics/2_seed-2.parquet", "statistics/3_seed-3.parquet"]
+    pool = Counting()
+    assert weir.sweep(scenario, {"seed": [1, 2, 3]}, tmp_path / "out", client=pool).complete == 3
+    assert pool.points == [0]
+
+
+def absent():
+    raise ModuleNotFoundError("No module named 'weir'")
+
+
+@pytest.mark.parametrize(
+    ("version", "text"), [(lambda: "0.0.1", "a worker has weir 0.0.1"), (absent, "cannot run the package weir: Module")]
+)
+def test_workers_need_the_same_version(star, tmp_path, monkeypatch, version, text):
+    monkeypatch.setattr(weir._sweep, "worker_version", version)
+    pool = Counting()
+    with pytest.raises(RuntimeError, match=f"{text}.*\nhint: the scheduler and all workers need"):
+        weir.sweep(weir.Scenario.load(star), LOADS, tmp_path / "out", client=pool)
+    assert pool.points == []
+    monkeypatch.undo()
+    sweep = weir.sweep(weir.Scenario.load(star), LOADS, tmp_path / "out", client=pool)
+    assert sweep.complete == 4 and sweep.failed == {}, "no point has failed"
+
+
+def test_threads_are_as_many_as_the_processors_of_the_process():
+    program = """
+import os
+os.sched_setaffinity(0, [min(os.sched_getaffinity(0))])
+import weir._engines
+print(*weir._engines.Executor().slots())
+"""
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert done.stdout == "1 1\n"
+
+
+def test_force_replaces_a_sweep_whose_list_is_unreadable(star, tmp_path):
+    scenario = weir.Scenario.load(star)
+    weir.sweep(scenario, LOADS, tmp_path / "out")
+    (tmp_path / "out" / "sweep.json").write_text("{")
+    with pytest.raises(OSError, match="sweep.json"):
+        weir.sweep(scenario, {"seed": [7]}, tmp_path / "out")
+    weir.sweep(scenario, {"seed": [7]}, tmp_path / "out", force=True)
+    assert [path.name for path in (tmp_path / "out" / "points").iterdir()] == ["1_seed-7"]
+    assert list(dataset(tmp_path / "out")) == ["statistics/1_seed-7.parquet"]

@@ -3,6 +3,7 @@
 use super::*;
 use crate::bins::SizeBins;
 use crate::sample::sample;
+use parquet::basic::{LogicalType, Type as Physical};
 use parquet::record::Field;
 
 fn part_of(sweep: &str, point: &str, seed: u64) -> PartOf {
@@ -76,4 +77,49 @@ fn parts_of_others_and_torn_parts_do_not_count() {
     assert!(!part.is_at(&path));
     std::fs::write(&path, vec![0; bytes.len()]).unwrap();
     assert!(!part.is_at(&path));
+}
+
+/// Names and types of the columns of a part.
+fn schema_of(part: &[u8]) -> Vec<(String, String)> {
+    let (_directory, path) = file(part);
+    let reader = SerializedFileReader::new(File::open(path).unwrap()).unwrap();
+    let columns = reader.metadata().file_metadata().schema_descr().columns().iter();
+    let column = |column: &parquet::schema::types::ColumnDescPtr| {
+        let kind = match (column.physical_type(), column.logical_type_ref()) {
+            (Physical::BYTE_ARRAY, Some(LogicalType::String)) => "string",
+            (Physical::INT64, Some(LogicalType::Integer(int))) if !int.is_signed => "uint64",
+            (Physical::INT32, Some(LogicalType::Integer(int))) if !int.is_signed => "uint32",
+            (Physical::DOUBLE, None) => "double",
+            other => panic!("{other:?}"),
+        };
+        let null = if column.max_def_level() > 0 { " or null" } else { "" };
+        (column.name().to_owned(), format!("{kind}{null}"))
+    };
+    columns.map(column).collect()
+}
+
+/// Names and types of the columns in a table of the document: a row may have several names.
+fn documented(name: &str) -> Vec<(String, String)> {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../docs/reference/results-files.md");
+    let text = std::fs::read_to_string(path).unwrap();
+    let mark = format!("<!-- columns of {name} -->");
+    let lines = text.lines().skip_while(|line| *line != mark).skip(1).take_while(|line| line.starts_with('|'));
+    let rows = lines.skip(2).flat_map(|line| {
+        let mut cells = line.split('|').skip(1).map(str::trim);
+        let (names, kind) = (cells.next().unwrap(), cells.next().unwrap());
+        // Texts in parentheses are explanations.
+        let names = names.split(" (").next().unwrap().split('`').skip(1).step_by(2);
+        names.map(|name| (name.to_owned(), kind.to_owned())).collect::<Vec<_>>()
+    });
+    rows.collect()
+}
+
+#[test]
+fn columns_are_those_of_the_reference() {
+    let part = PartOf { values: vec![("traffic[0].load".to_owned(), "60%".to_owned())], ..part_of("ab", "1_x", 1) };
+    let statistics = part.statistics(&Statistics::new(&sample(), &SizeBins::default())).unwrap();
+    assert_eq!(schema_of(&statistics), documented("statistics"));
+    let flows = schema_of(&part.flows(&sample()).unwrap());
+    assert_eq!(flows[..3], documented("statistics")[..3]);
+    assert_eq!(flows[3..], documented("flows"));
 }

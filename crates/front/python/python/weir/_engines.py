@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import concurrent.futures
 import contextlib
-import os
 import queue
 import sys
 from types import ModuleType
-from typing import Any, Callable, Dict, List, Protocol, Tuple
+from typing import Any, Callable, Dict, Iterator, List, Protocol, Tuple, Type
 from urllib.parse import urlsplit
+
+from ._weir import processors
 
 
 class LostEngine(RuntimeError):
@@ -21,7 +22,7 @@ class LostEngine(RuntimeError):
 
 
 class PointError(Exception):
-    """A task that the engine has given up after its retries."""
+    """A task that raised an exception, or that the engine has given up after its retries."""
 
 
 # Seconds between two checks for Ctrl-C.
@@ -29,7 +30,7 @@ PERIOD = 0.1
 
 
 class Engine(Protocol):
-    """What a sweep needs of an engine."""
+    """What a sweep needs of an engine. All but `close` raise LostEngine if the engine is gone."""
 
     def slots(self) -> Tuple[int, int]:
         """The tasks that can run at once: on all machines, and the most on one of them."""
@@ -41,10 +42,10 @@ class Engine(Protocol):
         """The handles of those tasks that have ended. Waits for one, but not longer than PERIOD."""
 
     def result(self, handle: Any) -> Any:
-        """The value of a task that has ended. Raises PointError if it has none, LostEngine if the engine is gone."""
+        """The value of a task that has ended. Raises PointError if it has none."""
 
     def close(self, handles: List[Any]) -> None:
-        """Ends the tasks that have not begun, and if possible the others."""
+        """Ends the tasks that have not begun, and if possible the others. Raises nothing."""
 
 
 class Ended:
@@ -68,21 +69,18 @@ class Executor:
     """An executor of ``concurrent.futures``; without one, threads of this process, which do not hold the GIL."""
 
     def __init__(self, executor: Any = None) -> None:
-        self._own = concurrent.futures.ThreadPoolExecutor(os.cpu_count()) if executor is None else None
+        self._own = concurrent.futures.ThreadPoolExecutor(processors()) if executor is None else None
         self._executor: Any = self._own if executor is None else executor
         self._ended = Ended()
 
     def slots(self) -> Tuple[int, int]:
         # The attribute of the executors of the standard library.
-        workers = getattr(self._executor, "_max_workers", None) or os.cpu_count() or 1
+        workers = getattr(self._executor, "_max_workers", None) or processors()
         return workers, workers
 
     def submit(self, function: Callable[..., Any], *arguments: Any) -> Any:
-        try:
-            handle = self._executor.submit(function, *arguments)
-        except concurrent.futures.BrokenExecutor as error:
-            raise LostEngine(_lost("executor", error)) from error
-        return self._ended.watch(handle)
+        with _losing("executor", concurrent.futures.BrokenExecutor):
+            return self._ended.watch(self._executor.submit(function, *arguments))
 
     def wait(self, handles: List[Any]) -> List[Any]:
         return self._ended.wait(handles)
@@ -103,24 +101,32 @@ class Executor:
 
 
 class Dask:
-    """A ``distributed.Client``. A task whose worker is lost is run again by the scheduler."""
+    """A ``distributed.Client``. An option of the scheduler limits how often the task of a lost worker is run again."""
 
-    def __init__(self, client: Any, retries: int) -> None:
+    def __init__(self, client: Any) -> None:
         if client.asynchronous:
             raise TypeError("weir.sweep takes a synchronous client: distributed.Client(..., asynchronous=False)")
-        self._client, self._retries, self._ended = client, retries, Ended()
+        from distributed import CancelledError
+        from distributed import client as module
+
+        self._client, self._ended = client, Ended()
+        # Lost connections are errors of the system. Older versions have no error of closed clients.
+        self._gone = (OSError, CancelledError, getattr(module, "ClosedClientError", OSError))
 
     def slots(self) -> Tuple[int, int]:
         machines: Dict[str, int] = {}
-        for address, threads in self._client.nthreads().items():
+        with _losing("scheduler", *self._gone):
+            workers = self._client.nthreads()
+        for address, threads in workers.items():
             machine = urlsplit(address).hostname or address
             machines[machine] = machines.get(machine, 0) + threads
         return max(1, sum(machines.values())), max([1, *machines.values()])
 
     def submit(self, function: Callable[..., Any], *arguments: Any) -> Any:
         # The job goes with each task: scattered data would be lost with its workers. Without a key of its arguments, a
-        # task is not a result of an earlier one.
-        return self._ended.watch(self._client.submit(function, *arguments, pure=False, retries=self._retries))
+        # task is not a result of an earlier one. Dask's own `retries` would repeat tasks that raise, not lost ones.
+        with _losing("scheduler", *self._gone):
+            return self._ended.watch(self._client.submit(function, *arguments, pure=False))
 
     def wait(self, handles: List[Any]) -> List[Any]:
         return self._ended.wait(handles)
@@ -131,11 +137,16 @@ class Dask:
         try:
             return handle.result()
         except Exception as error:
+            # A task may raise such an error as well.
+            if isinstance(error, self._gone) and handle.status != "error":
+                raise LostEngine(_lost("scheduler", error)) from error
             raise PointError(_text(error)) from error
 
     def close(self, handles: List[Any]) -> None:
-        if handles:
-            self._client.cancel(handles)
+        # Without a scheduler there is nothing to cancel.
+        with contextlib.suppress(Exception):
+            if handles:
+                self._client.cancel(handles)
 
 
 class Ray:
@@ -144,17 +155,19 @@ class Ray:
     def __init__(self, ray: Any, retries: int) -> None:
         if not ray.is_initialized():
             raise RuntimeError("Ray has not been started\nhint: call ray.init() first")
-        self._ray, self._retries = ray, retries
+        self._ray, self._retries, self._gone = ray, retries, (OSError, ray.exceptions.RayError)
         self._shared: Dict[int, Any] = {}
 
     def slots(self) -> Tuple[int, int]:
-        nodes = [int(node["Resources"].get("CPU", 0)) for node in self._ray.nodes() if node["Alive"]]
+        with _losing("cluster", *self._gone):
+            nodes = [int(node["Resources"].get("CPU", 0)) for node in self._ray.nodes() if node["Alive"]]
         return max(1, sum(nodes)), max([1, *nodes])
 
     def submit(self, function: Callable[..., Any], *arguments: Any) -> Any:
         # Objects that are no numbers are stored once. The driver is their owner, so they outlive workers.
-        stored = [one if isinstance(one, int) else self._once(one, self._ray.put) for one in arguments]
-        return self._once(function, self._task).remote(*stored)
+        with _losing("cluster", *self._gone):
+            stored = [one if isinstance(one, int) else self._once(one, self._ray.put) for one in arguments]
+            return self._once(function, self._task).remote(*stored)
 
     def _task(self, function: Callable[..., Any]) -> Any:
         options = {"num_cpus": 1, "max_retries": self._retries, "retry_exceptions": [OSError]}
@@ -167,8 +180,9 @@ class Ray:
         return self._shared[id(one)][1]
 
     def wait(self, handles: List[Any]) -> List[Any]:
-        self._ray.wait(handles, num_returns=1, timeout=PERIOD)
-        return list(self._ray.wait(handles, num_returns=len(handles), timeout=0)[0])
+        with _losing("cluster", *self._gone):
+            self._ray.wait(handles, num_returns=1, timeout=PERIOD)
+            return list(self._ray.wait(handles, num_returns=len(handles), timeout=0)[0])
 
     def result(self, handle: Any) -> Any:
         errors = self._ray.exceptions
@@ -181,8 +195,19 @@ class Ray:
 
     def close(self, handles: List[Any]) -> None:
         for handle in handles:
-            self._ray.cancel(handle)
+            # Without a cluster there is nothing to cancel.
+            with contextlib.suppress(Exception):
+                self._ray.cancel(handle)
         self._shared.clear()
+
+
+@contextlib.contextmanager
+def _losing(what: str, *errors: Type[BaseException]) -> Iterator[None]:
+    """Raises LostEngine for these errors."""
+    try:
+        yield
+    except errors as error:
+        raise LostEngine(_lost(what, error)) from error
 
 
 def _lost(what: str, error: object) -> str:
@@ -206,7 +231,7 @@ def engine(client: Any, retries: int) -> Engine:
     # An object can be a client only if its library has been imported.
     distributed = sys.modules.get("distributed")
     if distributed is not None and isinstance(client, distributed.Client):
-        return Dask(client, retries)
+        return Dask(client)
     raise TypeError(
         f"weir.sweep cannot run points on {client!r}\n"
         "hint: a client is an executor of concurrent.futures, a distributed.Client, the module ray, or None"

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import os
 import signal
+import sys
 import threading
 import time
+import warnings
 from dataclasses import dataclass, field
 from os import PathLike
 from pathlib import Path
-from typing import Any, Callable, Dict, List, Mapping, Optional, Sequence, Tuple, Union
+from typing import Any, Callable, Dict, List, Mapping, Optional, Sequence, Set, Tuple, Union
 
 from ._engines import Engine, PointError, engine
-from ._weir import Scenario, SweepDirectory, SweepJob
+from ._weir import Scenario, SweepDirectory, SweepJob, __version__
 
 Value = Union[str, int, float, bool]
 Outcome = Tuple[str, str, Optional[bytes], Optional[bytes]]
@@ -50,6 +53,11 @@ def run_point(job: SweepJob, point: int, share: int) -> Outcome:
     return job.run(point, share)
 
 
+def worker_version() -> str:
+    """The version of the package on a worker."""
+    return __version__
+
+
 def sweep(
     scenario: Scenario,
     grid: Mapping[Union[str, Tuple[str, ...]], Sequence[Any]],
@@ -67,31 +75,59 @@ def sweep(
 
     ``grid`` has the values of each path. Paths in a tuple change together: each of their values is a tuple as well.
     ``client`` runs the points: None for threads of this process, an executor of ``concurrent.futures``, a
-    ``distributed.Client`` of Dask, or the module ``ray``. Only this process writes files.
+    ``distributed.Client`` of Dask, or the module ``ray`` or its name. Only this process writes files.
 
     The same call resumes a sweep: complete points are kept, all others are run. ``force`` starts over. ``flows`` adds
-    the flows of each point. ``retries`` is how often an engine starts a point again whose worker was lost, and
-    ``in_flight`` the number of points that it has at once. ``progress`` is called after each point.
+    the flows of each point. ``retries`` is how often Ray starts a point again whose worker was lost; with Dask an
+    option of the scheduler decides, ``distributed.scheduler.allowed-failures``. ``in_flight`` is the number of points
+    that the engine has at once. ``progress`` is called after each point.
     """
     groups = [_group(path, values) for path, values in grid.items()]
     if not groups:
         raise ValueError("the grid has no path\nhint: for one run, use Scenario.run")
     if retries < 0 or (in_flight is not None and in_flight < 1):
         raise ValueError(f"retries is {retries} and in_flight is {in_flight}: they are at least 0 and 1")
-    job = SweepJob(scenario, groups, flows=flows, checkers=checkers)
     runs = engine(client, retries)
+    # The memory of other machines is not known here, and their points are checked against it when they run.
+    share = min(runs.slots()[1], in_flight or sys.maxsize) if client is None else 1
+    job = SweepJob(scenario, groups, flows=flows, checkers=checkers, share=share)
     opened = job.open(directory, force=force)
+    lock = opened.lock_descriptor
+    _locks.add(lock)
     try:
+        if not opened.is_locked:
+            text = f"the file system of `{directory}` has no locks: another sweep there would not be refused"
+            warnings.warn(text, RuntimeWarning, stacklevel=2)
         if opened.flows and not flows:
             # A sweep that has flows goes on with them.
-            job = SweepJob(scenario, groups, flows=True, checkers=checkers)
+            job = SweepJob(scenario, groups, flows=True, checkers=checkers, share=share)
         try:
             _run(job, opened, runs, in_flight, lambda: progress and progress(_state(job, opened, directory)))
         finally:
             opened.finish()
         return _state(job, opened, directory)
     finally:
+        _locks.discard(lock)
         opened.close()
+
+
+# The descriptors of locks that this process holds.
+_locks: Set[int] = set()
+
+
+def _close_locks() -> None:
+    """Closes the locks in a forked worker, which may outlive this process.
+
+    The number of a lock stays in use, since a copy of its object closes that number as well.
+    """
+    for lock in _locks:
+        nothing = os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC)
+        os.dup2(nothing, lock, inheritable=False)
+        os.close(nothing)
+    _locks.clear()
+
+
+os.register_at_fork(after_in_child=_close_locks)
 
 
 def _group(path: Union[str, Tuple[str, ...]], values: Sequence[Any]) -> List[Tuple[str, List[Value]]]:
@@ -122,15 +158,16 @@ def _run(
     saved = time.monotonic()
     try:
         with Interrupts() as interrupts:
+            if rest:
+                _check_version(runs, interrupts)
             while rest or handles:
                 # Clusters grow and shrink.
                 slots, share = runs.slots()
                 while rest and len(handles) < (in_flight or 2 * slots):
                     point = rest.pop()
-                    handles[runs.submit(run_point, job, point, share)] = point
-                for handle in runs.wait(list(handles)):
-                    _keep(opened, handles.pop(handle), runs, handle)
-                    on()
+                    handles[runs.submit(run_point, job, point, min(share, in_flight or share))] = point
+                ended = runs.wait(list(handles))
+                _keep_all(opened, [(handles.pop(handle), handle) for handle in ended], runs, on)
                 if time.monotonic() - saved >= SAVE:
                     saved = time.monotonic()
                     opened.save()
@@ -167,6 +204,40 @@ class Interrupts:
     def __exit__(self, *_: object) -> None:
         if self._before is not None:
             signal.signal(signal.SIGINT, self._before)
+
+
+def _check_version(runs: Engine, interrupts: Interrupts) -> None:
+    """Refuses an engine whose workers lack this package or have another version: each point would fail."""
+    handle = runs.submit(worker_version)
+    try:
+        while not runs.wait([handle]):
+            interrupts.check()
+    except BaseException:
+        runs.close([handle])
+        raise
+    hint = f"hint: the scheduler and all workers need the Python package weir {__version__}"
+    try:
+        there = runs.result(handle)
+    except PointError as error:
+        raise RuntimeError(f"a worker cannot run the package weir: {error}\n{hint}") from error
+    if there != __version__:
+        raise RuntimeError(f"a worker has weir {there}\n{hint}")
+
+
+def _keep_all(
+    opened: SweepDirectory, ended: List[Tuple[int, Any]], runs: Engine, on: Callable[[], object]
+) -> None:
+    """Writes the results of points that ended together. The first exception is raised after the last of them."""
+    first: Optional[BaseException] = None
+    for point, handle in ended:
+        try:
+            _keep(opened, point, runs, handle)
+            if first is None:
+                on()
+        except BaseException as error:
+            first = first or error
+    if first is not None:
+        raise first
 
 
 def _keep(opened: SweepDirectory, point: int, runs: Engine, handle: Any) -> None:

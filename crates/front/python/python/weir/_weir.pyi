@@ -17,6 +17,7 @@ __all__ = [
     "SweepJob",
     "Table",
     "__version__",
+    "processors",
 ]
 __version__: str
 
@@ -157,6 +158,8 @@ _Value: TypeAlias = str | int | float | bool
 # What a worker returns: state, text, and the parts of statistics and flows.
 _Outcome: TypeAlias = tuple[str, str, bytes | None, bytes | None]
 
+def processors() -> int: ...
+
 @final
 class SweepJob:
     def __new__(
@@ -166,6 +169,7 @@ class SweepJob:
         *,
         flows: bool = False,
         checkers: bool = False,
+        share: int = 1,
     ) -> SweepJob: ...
     @classmethod
     def from_bytes(cls, job: bytes) -> SweepJob: ...
@@ -184,6 +188,10 @@ class SweepDirectory:
     def failed(self) -> dict[str, str]: ...
     @property
     def flows(self) -> bool: ...
+    @property
+    def is_locked(self) -> bool: ...
+    @property
+    def lock_descriptor(self) -> int: ...
     def store(self, point: int, summary: str, statistics: bytes, flows: bytes | None) -> None: ...
     def fail(self, point: int, cause: str) -> None: ...
     def save(self) -> None: ...

@@ -16,11 +16,13 @@
 //! Worked example: a sweep of 30 points is killed in the 12th. The same command keeps the 11 points with a
 //! `point.json` and runs the other 19; with `--force` it runs all 30.
 
+use super::lock::Lock;
 use super::parts::{self, PointParts};
 use super::table;
 use super::{MANIFEST, Manifest, State};
-use crate::run_files::{self, PAGE, read_text, remove, write_text};
-use std::fs::{self, File, TryLockError};
+use crate::run_files::{self, COMMAND, PAGE, read_text, remove, write_text};
+use std::fs::{self, File};
+use std::os::fd::{AsFd, BorrowedFd};
 use std::path::{Path, PathBuf};
 use weir_results::dataset::PartOf;
 use weir_results::files::{RESULT, replace_synced};
@@ -75,7 +77,7 @@ pub struct Contents {
 pub struct SweepDirectory {
     path: PathBuf,
     /// Held as long as this value: two programs would run every point twice.
-    _lock: File,
+    lock: Lock,
     /// The name of the sweep in its parts.
     digest: String,
     /// The files of each point.
@@ -92,14 +94,14 @@ impl SweepDirectory {
     /// A directory with another sweep or other files, one in which another process runs a sweep, or the error of the
     /// disk.
     pub fn open(path: &Path, manifest: Manifest, contents: Contents, force: bool) -> Result<Self, SweepError> {
-        let lock = lock(path)?;
+        let lock = Lock::take(path)?;
         let there = match Manifest::read(path) {
             // With `force` any file is replaced.
             Err(_) if force => None,
             there => there?,
         };
         let digest = manifest.identity.digest();
-        let mut sweep = Self { path: path.to_owned(), _lock: lock, digest, contents, manifest };
+        let mut sweep = Self { path: path.to_owned(), lock, digest, contents, manifest };
         match there.as_ref().filter(|_| !force) {
             Some(there) if there.identity != sweep.manifest.identity => {
                 return Err(another(path, there, &sweep.manifest));
@@ -133,7 +135,7 @@ impl SweepDirectory {
         let Some(summary) = read_point(&directory).ok().filter(|point| point.statistics().is_some()) else {
             return Ok(false);
         };
-        if self.contents.runs && !directory.join(RESULT).exists() {
+        if self.contents.runs && !Results::is_complete(&directory).unwrap_or(false) {
             return Ok(false);
         }
         let of = self.manifest.part(&self.digest, point, summary.seed);
@@ -149,6 +151,10 @@ impl SweepDirectory {
         let old = there.iter().flat_map(|there| &there.points).chain(&self.manifest.points);
         for name in old.map(|point| &point.name).filter(|name| is_name(name)) {
             remove_directory(&self.path.join(POINTS).join(name))?;
+        }
+        if force {
+            // The list of the older sweep may be missing or unreadable.
+            remove_points(&self.path.join(POINTS))?;
         }
         Ok(parts::clean(&self.path, true)?)
     }
@@ -166,6 +172,16 @@ impl SweepDirectory {
         replace_synced(&directory.join(POINT), parts.summary.as_bytes())?;
         self.manifest.points[point].state = State::Complete;
         Ok(())
+    }
+
+    /// Whether the directory is locked; some network file systems have no locks.
+    pub fn is_locked(&self) -> bool {
+        self.lock.held
+    }
+
+    /// The descriptor of the lock. A forked process inherits it, and must close it: it may outlive this process.
+    pub fn lock_descriptor(&self) -> BorrowedFd<'_> {
+        self.lock.directory.as_fd()
     }
 
     /// The directory.
@@ -224,6 +240,8 @@ pub(super) fn write_point(place: &PointPlace<'_>, results: &Results, command: &s
     remove_directory(&directory)?;
     ResultsDirectory::prepare(&directory, true)?;
     run_files::write(&directory, results, command)?;
+    // Where `point.json` exists they are complete, also after a power cut.
+    sync_files(&directory)?;
     let point = directory.join(POINT);
     let parts = PointParts::new(&place.of, results, place.flows);
     let parts = parts.map_err(|cause| FileError::Io { what: "write", path: point.clone(), cause })?;
@@ -289,21 +307,6 @@ fn is_name(name: &str) -> bool {
     !name.is_empty() && !name.contains('/') && name != "." && name != ".."
 }
 
-/// Locks the directory for this process; it is made if it does not exist.
-fn lock(path: &Path) -> Result<File, SweepError> {
-    let io = |what| move |cause| FileError::Io { what, path: path.to_owned(), cause };
-    if path.exists() && !path.is_dir() {
-        return Err(FileError::NotADirectory(path.to_owned()).into());
-    }
-    fs::create_dir_all(path).map_err(io("make the directory"))?;
-    let lock = File::open(path).map_err(io("read"))?;
-    match lock.try_lock() {
-        Err(TryLockError::WouldBlock) => Err(SweepError::Busy(path.to_owned())),
-        // Some network file systems have no locks; a sweep can run twice there.
-        Err(TryLockError::Error(_)) | Ok(()) => Ok(lock),
-    }
-}
-
 /// Removes half-written files of a killed run.
 fn remove_unfinished(path: &Path) -> Result<(), FileError> {
     let entries = fs::read_dir(path).map_err(|cause| FileError::Io { what: "read", path: path.to_owned(), cause })?;
@@ -313,6 +316,33 @@ fn remove_unfinished(path: &Path) -> Result<(), FileError> {
         if [MANIFEST, TABLE, PAGE].iter().any(|file| name.starts_with(&format!(".{file}."))) {
             remove(&entry.path())?;
         }
+    }
+    Ok(())
+}
+
+/// Removes the directories of points: those with a file that every point has, from its first moment on or at its end.
+/// Directories with other files are the user's.
+fn remove_points(points: &Path) -> Result<(), FileError> {
+    let entries = match fs::read_dir(points) {
+        Err(cause) if cause.kind() == std::io::ErrorKind::NotFound => return Ok(()),
+        entries => entries.map_err(|cause| FileError::Io { what: "read", path: points.to_owned(), cause })?,
+    };
+    for entry in entries.flatten() {
+        let path = entry.path();
+        let is_directory = entry.file_type().is_ok_and(|kind| kind.is_dir());
+        if is_directory && [POINT, RESULT, COMMAND].iter().any(|file| path.join(file).exists()) {
+            remove_directory(&path)?;
+        }
+    }
+    Ok(())
+}
+
+/// Waits until the files of a directory are on the disk.
+fn sync_files(directory: &Path) -> Result<(), FileError> {
+    let io = |path: &Path, cause| FileError::Io { what: "write", path: path.to_owned(), cause };
+    for entry in fs::read_dir(directory).map_err(|cause| io(directory, cause))? {
+        let path = entry.map_err(|cause| io(directory, cause))?.path();
+        File::open(&path).and_then(|file| file.sync_all()).map_err(|cause| io(&path, cause))?;
     }
     Ok(())
 }

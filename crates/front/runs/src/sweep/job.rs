@@ -5,7 +5,8 @@
 //! line and workers run a point by the same functions; a worker returns its [`PointParts`] instead of writing files. A
 //! job as bytes is JSON. A worker of another version of Weir refuses it, since its results could differ.
 //!
-//! A point that cannot be run is a [`PointOutcome::Failed`], not an error: it would fail on every worker.
+//! A point that cannot be run is a [`PointOutcome::Failed`], not an error: it would fail on every worker, unless memory
+//! is what the worker lacks.
 //!
 //! Worked example: the job of a scenario with a policy of 3 kB is 4 kB of JSON, and is sent to a worker once.
 

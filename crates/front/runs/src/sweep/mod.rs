@@ -13,6 +13,7 @@
 //! | `manifest` | `sweep.json` |
 //! | `job` | one point, on this machine or another one |
 //! | `directory` | the files of a sweep |
+//! | `lock` | the lock of their directory |
 //! | `parts` | its Parquet dataset |
 //! | `run` | the points that are not complete, on threads |
 //! | `table` | `points.csv` |
@@ -23,6 +24,7 @@
 mod axis;
 mod directory;
 mod job;
+mod lock;
 mod manifest;
 mod parts;
 mod plan;

@@ -88,11 +88,11 @@ pub(super) fn has_flows(root: &Path) -> bool {
     root.join(DATASET).join(FLOWS).is_dir()
 }
 
-/// Makes the parts that a point lacks from its files, and returns whether it has all. Without the files of its run, a
-/// part of flows cannot be made.
+/// Makes the parts that a point lacks from its files, and returns whether it has all. Without readable files of its
+/// run, a part of flows cannot be made.
 ///
 /// # Errors
-/// The error of the disk, or files of the run that cannot be read.
+/// The error of the disk.
 pub(super) fn mend(root: &Path, point: &Path, of: &PartOf, flows: bool) -> Result<bool, FileError> {
     let failed = |path: &Path| {
         let path = path.to_owned();
@@ -104,10 +104,10 @@ pub(super) fn mend(root: &Path, point: &Path, of: &PartOf, flows: bool) -> Resul
     }
     let path = path_of(root, FLOWS, &of.point);
     if flows && !of.is_at(&path) {
-        if !Results::is_complete(point)? {
-            return Ok(false);
-        }
-        write(&path, &of.flows(&Results::read(point)?).map_err(failed(&path))?)?;
+        // A result that is damaged or has an older format belongs to a point that is run again.
+        let Ok(true) = Results::is_complete(point) else { return Ok(false) };
+        let Ok(results) = Results::read(point) else { return Ok(false) };
+        write(&path, &of.flows(&results).map_err(failed(&path))?)?;
     }
     Ok(true)
 }

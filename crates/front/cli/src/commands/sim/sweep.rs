@@ -44,6 +44,11 @@ pub(super) fn run(args: &Args, settings: Vec<Setting>, ui: &mut Ui) -> Result<Ex
     let manifest = Manifest::new(&job, &scenario, command);
     let contents = Contents { runs: true, flows: args.flows };
     let mut sweep = SweepDirectory::open(report, manifest, contents, args.force)?;
+    if !sweep.is_locked() {
+        let title = ui.on_err(Style::Strong, "note:");
+        let risk = "has no locks: another sweep there would not be refused";
+        ui.notice(&format!("{title} the file system of `{}` {risk}\n", report.display()))?;
+    }
     let interrupt = Interrupt::listen()?;
     let kept = match sweep.manifest.counts().0 {
         0 => String::new(),
