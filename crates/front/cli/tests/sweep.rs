@@ -254,7 +254,9 @@ fn another_sweep_needs_force() {
     std::fs::create_dir(&mine).expect("made");
     std::fs::write(mine.join("notes.txt"), "a note").expect("written");
     let third = ["sim", &scenario, "--sweep", "seed=5", "--report", &report];
-    assert_eq!(run(&third).status.code(), Some(2));
+    let unreadable = run(&third);
+    assert_eq!(unreadable.status.code(), Some(1));
+    assert!(text(&unreadable.stderr).contains("`--force` replaces the files"), "{}", text(&unreadable.stderr));
     assert!(run(&[&third[..], &["--force"]].concat()).status.success());
     let names: Vec<String> = files(Path::new(&report)).into_keys().filter(|name| name.starts_with("points/")).collect();
     assert!(names.iter().all(|name| name.starts_with("points/1_seed-5/") || name == "points/mine/notes.txt"));
