@@ -246,7 +246,6 @@ mod tests {
             name: "milton-1".into(),
             uid: None,
             labels: Default::default(),
-            annotations: Default::default(),
         };
         Directory::new(&pods).write_labels(&record).expect("written");
         fs::write(run.path().join("agent.json"), "{}").expect("written");

@@ -351,7 +351,6 @@ mod tests {
             name: "milton-0".to_owned(),
             uid: None,
             labels: labels.into(),
-            annotations: Default::default(),
         };
         directory.write_labels(&record).expect("written");
         std::fs::write(run.path().join("labels-basement:lumbergh.json"), "{").expect("written");
