@@ -34,7 +34,7 @@ def programs(names):
     hints = {name: f"cargo build --release -p {name}" for name in names}
     for name, path in [*paths.items(), ("bandwidth", f"{PLUGINS}/bandwidth")]:
         if not os.path.exists(path):
-            sys.exit(f"error: there is no {path}\nhint: {hints.get(name, './tools/setup.sh')}")
+            sys.exit(f"error: there is no {path}\nhint: {hints.get(name, './tools/setup.sh test')}")
     if os.geteuid():
         sys.exit("error: namespaces need root")
     return paths
