@@ -192,7 +192,7 @@ fn is_known_ipv4(address: Ipv4Addr) -> bool {
 }
 
 fn is_known_ipv6(address: Ipv6Addr) -> bool {
-    // What is left of `::ffff:10.0.0.1`, whose end is an IPv4 address.
+    // The beginning of `::ffff:10.0.0.1`, whose end is an IPv4 address.
     const MAPPED: Ipv6Addr = Ipv6Addr::new(0, 0, 0, 0, 0, 0, 0, 0xffff);
     address.is_loopback() || address.is_unspecified() || address.is_multicast() || address == MAPPED
 }

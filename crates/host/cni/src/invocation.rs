@@ -43,7 +43,7 @@ pub enum Invocation {
     Check(AttachmentId, PathBuf, Option<Pod>),
     /// Remove what ADD has made; the namespace may be gone.
     Del(AttachmentId, Option<PathBuf>),
-    /// Remove what is left of attachments that do not exist.
+    /// Remove the limits and records of attachments that do not exist.
     Gc,
     /// Report whether ADD would work.
     Status,

@@ -74,7 +74,7 @@ fn del_succeeds_without_namespace_record_and_previous_result() {
         assert!(success && output.is_empty(), "{version}: {output}");
     }
     assert!(!at.path().join("none").exists(), "DEL makes no directory");
-    // What is left where a namespace was mounted.
+    // The empty file that remains where a namespace was mounted.
     let stale = at.path().join("cni-1");
     std::fs::write(&stale, "").expect("written");
     let path = stale.to_str().expect("text");

@@ -89,7 +89,7 @@ impl Verdict {
     }
 }
 
-/// A word of a shell command.
+/// An argument of a shell command, in quotes where the shell would interpret it.
 pub fn quoted(text: &str) -> String {
     let is_plain = |letter: char| letter.is_ascii_alphanumeric() || "/._-:=,@%+".contains(letter);
     match !text.is_empty() && text.chars().all(is_plain) {
