@@ -22,6 +22,7 @@
 //! | [`sandbox`] | the namespaces of a real-time test |
 //! | [`process`] | one process with its log, time limit and measured load |
 //! | [`steal`] | the time that the hypervisor took from the processors |
+//! | [`standstill`] | the times in which a processor ran no program |
 //! | [`run`] | the loop over all of them |
 //! | [`lateness`] | whether the machine is idle enough for strict bounds |
 //! | [`report`] | progress, failures, the closing line |
@@ -37,6 +38,7 @@ mod report;
 mod run;
 mod sandbox;
 mod schedule;
+mod standstill;
 mod steal;
 
 use std::process::ExitCode;

@@ -4,6 +4,7 @@
     reason = "the runner starts processes, waits for them in real time and measures them"
 )]
 
+use crate::standstill;
 use crate::steal::Ticks;
 use std::collections::BTreeSet;
 use std::fs::{self, File};
@@ -40,6 +41,8 @@ pub(crate) struct Ended {
     pub(crate) cpu: Duration,
     /// The part of all processors' time that the hypervisor took meanwhile, 0 to 1.
     pub(crate) stolen: f64,
+    /// The longest time in which a processor ran no program meanwhile.
+    pub(crate) standstill: Duration,
     pub(crate) log: PathBuf,
 }
 
@@ -143,6 +146,7 @@ pub(crate) fn run(
         wait_until(child.id(), Duration::MAX)?;
     }
     let (wall, stolen) = (started.elapsed(), Ticks::now().stolen_since(ticks));
+    let standstill = standstill::longest_since(started);
     // Ends the rest of the process group, before the process id can be reused.
     kill(child.id(), libc::SIGKILL);
     drop(registered);
@@ -152,7 +156,7 @@ pub(crate) fn run(
         status if libc::WIFEXITED(status) => Outcome::Exited(libc::WEXITSTATUS(status)),
         status => Outcome::Signalled(libc::WTERMSIG(status)),
     };
-    Ok(Ended { outcome, wall, cpu, stolen, log: log.to_owned() })
+    Ok(Ended { outcome, wall, cpu, stolen, standstill, log: log.to_owned() })
 }
 
 /// Waits for the end of a child, which stays to be reaped. Returns false if it takes longer than `limit`.

@@ -2,7 +2,7 @@
 
 use crate::inventory::{Counts, Job};
 use crate::process::{Ended, Outcome};
-use crate::steal;
+use crate::{standstill, steal};
 use std::fmt::Write as _;
 use std::time::Duration;
 
@@ -57,6 +57,19 @@ impl Report {
         self.total.skipped += counts.skipped;
     }
 
+    /// Prints the line of a process whose result does not count, since it runs again.
+    pub(crate) fn disturbed(&mut self, job: &Job, ended: &Ended) {
+        self.ended += 1;
+        println!(
+            "[{:>3}/{}] {:>6.1} s does not count, and runs again: {} ({})",
+            self.ended,
+            self.known,
+            ended.wall.as_secs_f64(),
+            job.name(),
+            conditions(ended)
+        );
+    }
+
     /// Counts something that failed without a process of its own.
     pub(crate) fn fail(&mut self, what: &str) {
         println!("failed: {what}");
@@ -82,9 +95,9 @@ impl Report {
 }
 
 fn line(
-    (ended, known): (usize, usize),
+    (number, known): (usize, usize),
     job: &Job,
-    Ended { wall, cpu, stolen, .. }: &Ended,
+    ended: &Ended,
     counts: Counts,
     word: Word,
     running: &[String],
@@ -94,16 +107,13 @@ fn line(
         Word::Failed => "FAILED",
         Word::Skipped => "skipped",
     };
-    let mut line = format!("[{ended:>3}/{known}] {:>6.1} s {word:<7} {}", wall.as_secs_f64(), job.name());
+    let mut line = format!("[{number:>3}/{known}] {:>6.1} s {word:<7} {} (", ended.wall.as_secs_f64(), job.name());
     // Infallible for a String.
     let _ = match job {
-        Job::Pure { .. } | Job::Doc => write!(line, " ({} tests,", counts.passed + counts.failed + counts.skipped),
-        Job::Realtime { .. } | Job::Command(_) => write!(line, " ("),
+        Job::Pure { .. } | Job::Doc => write!(line, "{} tests, ", counts.passed + counts.failed + counts.skipped),
+        Job::Realtime { .. } | Job::Command(_) => Ok(()),
     };
-    let _ = write!(line, "{}load {:.2})", if line.ends_with(',') { " " } else { "" }, load(*wall, *cpu));
-    if *stolen >= steal::SHOWN {
-        line.insert_str(line.len() - 1, &format!(", {:.0} % stolen", stolen * 100.0));
-    }
+    let _ = write!(line, "{})", conditions(ended));
     if let Some((first, others)) = running.split_first() {
         let _ = match others.len() {
             0 => write!(line, " | running: {first}"),
@@ -111,6 +121,19 @@ fn line(
         };
     }
     line
+}
+
+/// The processor time that a process had, and lacked.
+fn conditions(Ended { wall, cpu, stolen, standstill, .. }: &Ended) -> String {
+    let mut text = format!("load {:.2}", load(*wall, *cpu));
+    // Infallible for a String.
+    if *stolen >= steal::SHOWN {
+        let _ = write!(text, ", {:.0} % stolen", stolen * 100.0);
+    }
+    if *standstill > standstill::SHOWN {
+        let _ = write!(text, ", a processor stood still for {:.1} s", standstill.as_secs_f64());
+    }
+    text
 }
 
 /// The processors that a process used on average.
@@ -131,7 +154,7 @@ fn failure(job: &Job, ended: &Ended, rerun: &str, output: &str) -> String {
         count => format!("({count} lines before these are in {})\n", ended.log.display()),
     };
     let shown = shown.join("\n");
-    format!("---- {} failed: {how}\n{dropped}{shown}\nrun it again: {rerun}", job.name())
+    format!("---- {} failed: {how} ({})\n{dropped}{shown}\nrun it again: {rerun}", job.name(), conditions(ended))
 }
 
 #[cfg(test)]
@@ -141,7 +164,7 @@ mod tests {
 
     fn ended(outcome: Outcome) -> Ended {
         let (wall, cpu) = (Duration::from_secs(4), Duration::from_secs(1));
-        Ended { outcome, wall, cpu, stolen: 0.0, log: PathBuf::from("/nowhere/log") }
+        Ended { outcome, wall, cpu, stolen: 0.0, standstill: Duration::ZERO, log: PathBuf::from("/nowhere/log") }
     }
 
     #[test]
@@ -166,10 +189,14 @@ mod tests {
 
     #[test]
     fn a_line_has_the_time_that_the_hypervisor_took_and_the_failure_counts() {
-        let disturbed = Ended { stolen: 0.31, ..ended(Outcome::Exited(101)) };
+        let standstill = Duration::from_millis(4_300);
+        let disturbed = Ended { stolen: 0.31, standstill, ..ended(Outcome::Exited(101)) };
         let job = Job::Command("make lint".into());
         let text = line((1, 1), &job, &disturbed, Counts::default(), Word::Failed, &[]);
-        assert_eq!(text, "[  1/1]    4.0 s FAILED  make lint (load 0.25, 31 % stolen)");
+        assert_eq!(
+            text,
+            "[  1/1]    4.0 s FAILED  make lint (load 0.25, 31 % stolen, a processor stood still for 4.3 s)"
+        );
         let mut report = Report::default();
         report.ended(&job, &disturbed, "make lint", &[]);
         assert_eq!(report.total.failed, 1);

@@ -13,6 +13,7 @@ use crate::process::{self, Ended, Groups};
 use crate::report::{Report, load};
 use crate::sandbox;
 use crate::schedule::Schedule;
+use crate::standstill;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::fs::File;
 use std::io;
@@ -60,6 +61,8 @@ struct Run<'a> {
     /// Real-time tests may run: all builds before them have ended.
     begun: bool,
     report: Report,
+    /// Real-time tests that run again since a processor stood still.
+    again: BTreeSet<String>,
     measured: BTreeMap<(String, String), Expected>,
 }
 
@@ -98,8 +101,10 @@ pub(crate) fn run(options: &Options) -> io::Result<u8> {
         built: true,
         begun: false,
         report: Report::default(),
+        again: BTreeSet::new(),
         measured: BTreeMap::new(),
     };
+    standstill::watch();
     let idle = options.soak.then(Lateness::measure);
     let busy = Busy::start(options.busy)?;
     let finished = run.all(&receiver)?;
@@ -351,6 +356,16 @@ impl Run<'_> {
     fn end(&mut self, index: usize, ended: &Ended) {
         self.running.remove(&index);
         let job = self.jobs[index].clone();
+        if matches!(job, Job::Realtime { .. })
+            && !ended.succeeded()
+            && ended.standstill >= standstill::UNUSABLE
+            && self.again.insert(job.name())
+        {
+            self.report.disturbed(&job, ended);
+            self.schedule.ended(index);
+            self.add(job);
+            return;
+        }
         let mut running: Vec<(&usize, &Instant)> = self.running.iter().collect();
         running.sort_by_key(|(_, started)| **started);
         let running: Vec<String> = running.into_iter().map(|(index, _)| self.jobs[*index].name()).collect();
