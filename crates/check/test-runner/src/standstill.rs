@@ -5,7 +5,7 @@
 //! ordinary priority sleeps for [`SLEEP`]; a sleep that ends more than [`SHOWN`] late was a standstill. Real-time
 //! priorities are not permitted in every control group. Without root nothing is measured.
 //!
-//! A failure of a real-time test during a standstill of at least [`UNUSABLE`] says nothing about its subject, so it
+//! A failure of a real-time test during a standstill of at least [`UNUSABLE`] shows nothing about its subject, so it
 //! runs once more.
 //!
 //! Worked example: a thread should wake up at 10.02 s and does so at 14.32 s: a standstill of 4.3 s, which every test
