@@ -43,6 +43,8 @@ install:       ## Install the programs, their systemd units and settings: PREFIX
 	    { echo "there is no $(BUILT)/$$name: make build" >&2; exit 1; }; done
 	install -D -m 755 $(BUILT)/weir $(DESTDIR)$(PREFIX)/bin/weir
 	install -D -m 755 $(BUILT)/weir-cni $(DESTDIR)$(PREFIX)/lib/cni/weir-cni
+	# Line tables are four fifths of the program.
+	strip --strip-debug $(DESTDIR)$(PREFIX)/bin/weir $(DESTDIR)$(PREFIX)/lib/cni/weir-cni
 	@for unit in weir-agent weir-fabric weir-forwarder weir-pods; do \
 	    install -d $(DESTDIR)$(PREFIX)/lib/systemd/system && \
 	    sed 's#/usr/local/bin/weir#$(PREFIX)/bin/weir#' packaging/$$unit.service \
