@@ -11,6 +11,8 @@ OUT ?= out
 TARGET ?= policy
 PREFIX ?= /usr/local
 FUZZ_TIME ?= 120
+# The directory of the programs that `make build` makes.
+BUILT = $(or $(CARGO_TARGET_DIR),target)/release
 
 # Runs the tests: crates/check/test-runner.
 RUNNER = $(CARGO) run --quiet --locked -p weir-test-runner --
@@ -37,10 +39,12 @@ build: setup   ## Build the program: target/release/weir
 	$(CARGO) build --release --locked -p weir -p weir-cni
 
 install:       ## Install the programs, their systemd units and settings: PREFIX=/usr/local, DESTDIR=
-	@for name in weir weir-cni; do [ -x target/release/$$name ] || \
-	    { echo "there is no target/release/$$name: make build" >&2; exit 1; }; done
-	install -D -m 755 target/release/weir $(DESTDIR)$(PREFIX)/bin/weir
-	install -D -m 755 target/release/weir-cni $(DESTDIR)$(PREFIX)/lib/cni/weir-cni
+	@for name in weir weir-cni; do [ -x $(BUILT)/$$name ] || \
+	    { echo "there is no $(BUILT)/$$name: make build" >&2; exit 1; }; done
+	install -D -m 755 $(BUILT)/weir $(DESTDIR)$(PREFIX)/bin/weir
+	install -D -m 755 $(BUILT)/weir-cni $(DESTDIR)$(PREFIX)/lib/cni/weir-cni
+	# Line tables are four fifths of the program.
+	strip --strip-debug $(DESTDIR)$(PREFIX)/bin/weir $(DESTDIR)$(PREFIX)/lib/cni/weir-cni
 	@for unit in weir-agent weir-fabric weir-forwarder weir-pods; do \
 	    install -d $(DESTDIR)$(PREFIX)/lib/systemd/system && \
 	    sed 's#/usr/local/bin/weir#$(PREFIX)/bin/weir#' packaging/$$unit.service \
@@ -67,13 +71,13 @@ static: setup  ## Build the simulator alone, linked statically: target/static/we
 
 demo: build    ## Reproduce Parley's figure 14 on Linux and in the simulator, side by side
 	@mkdir -p $(OUT)
-	./target/release/weir reproduce parley-fig14 --backend both --report $(OUT)/parley-fig14 --force
+	$(BUILT)/weir reproduce parley-fig14 --backend both --report $(OUT)/parley-fig14 --force
 
 results: build ## Run all published experiments, quick (some minutes): docs/reference/results.md; as root results-lab.md
 	# Exit status 1: the table is written, and some value differs from its expectation.
-	./target/release/weir reproduce --all --write docs/reference/results.md || [ $$? = 1 ]
+	$(BUILT)/weir reproduce --all --write docs/reference/results.md || [ $$? = 1 ]
 	@[ $$(id -u) = 0 ] || { echo "docs/reference/results-lab.md needs root: namespaces" >&2; exit 1; }
-	./target/release/weir reproduce --all --backend lab --write docs/reference/results-lab.md || [ $$? = 1 ]
+	$(BUILT)/weir reproduce --all --backend lab --write docs/reference/results-lab.md || [ $$? = 1 ]
 
 test: setup format ## Every check and test; without root, tests that need it print "skipped:"
 	$(RUNNER) $(RUNNER_OPTIONS) --beside "$(CLIPPY)" --beside "$(PYTHON_TESTS)"
@@ -96,10 +100,10 @@ properties: setup ## Property tests with other random cases, and more: CASES=409
 	done; [ -z "$$failed" ]
 
 faults-lab: build ## Kill the processes of tenants' control in the lab, one after the other: as root, some minutes
-	./target/release/weir lab scenarios/qshare-fig4a-small.scenario.yaml --fault 13s=agent:a1 \
+	$(BUILT)/weir lab scenarios/qshare-fig4a-small.scenario.yaml --fault 13s=agent:a1 \
 	    --fault 17s=switch:left
-	./target/release/weir lab scenarios/qshare-fig4a-small.scenario.yaml --fault 13s=ports:left
-	./target/release/weir lab scenarios/qshare-fig4a-small.scenario.yaml --fault 13s=controller
+	$(BUILT)/weir lab scenarios/qshare-fig4a-small.scenario.yaml --fault 13s=ports:left
+	$(BUILT)/weir lab scenarios/qshare-fig4a-small.scenario.yaml --fault 13s=controller
 
 policies-lab: setup ## POLICIES=10 random policies on Linux, by weir lab (idle machine, a minute each)
 	WEIR_POLICIES=$(or $(POLICIES),10) $(CARGO) test --locked -p weir --test random_policies \

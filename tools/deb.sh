@@ -19,7 +19,9 @@ for name in weir weir-cni; do [ -x "$built/$name" ] || fail "there is no program
 # The files that are made from others. Pages and scripts come from the program, so they agree with its options.
 files=$built/package
 rm -rf "$files"
-mkdir -p "$files/units" "$files/completions" "$target/debian"
+mkdir -p "$files/bin" "$files/units" "$files/completions" "$target/debian"
+# Line tables are four fifths of the program. Backtraces have the names of functions without them.
+for name in weir weir-cni; do strip --strip-debug -o "$files/bin/$name" "$built/$name"; done
 for unit in weir-agent weir-fabric weir-forwarder weir-pods; do
     sed 's#/usr/local/bin/weir#/usr/bin/weir#' packaging/$unit.service > "$files/units/$unit.service"
 done
@@ -28,6 +30,8 @@ gzip -9n "$files"/man/*.1
 "$program" completions bash > "$files/completions/weir"
 "$program" completions zsh > "$files/completions/_weir"
 "$program" completions fish > "$files/completions/weir.fish"
+# A host without a checkout has the documents, and the policies and scenarios that they use.
+${CARGO:-cargo} run --locked --package weir-book -- "$files/html" > /dev/null
 gzip -9n < CHANGELOG.md > "$files/changelog.gz"
 # The changelog of Debian's format names the version and the day of its release; the changes are in `changelog`.
 read -r number day < <(sed -n 's/^## \[\([0-9.]*\)\] - \(.*\)/\1 \2/p' CHANGELOG.md)
@@ -42,6 +46,7 @@ if [ -z "$version" ]; then
         commit=$(TZ=UTC git log -1 --format=%cd.%h --date=format-local:%Y%m%d%H%M%S) ||
             fail "CHANGELOG.md has unreleased changes, and this is no checkout of Git that names their commit" \
                  "name the version: tools/deb.sh $profile VERSION"
+        [ -z "$(git status --porcelain --untracked-files=no)" ] || commit+=.changed
         version=$number+git$commit-1
         day=$(git log -1 --format=%cI)
     fi
@@ -57,6 +62,6 @@ END
 package=$target/debian/weir_${version}_$(dpkg --print-architecture).deb
 options=(--package weir --no-build --locked --quiet --profile "$profile" --deb-version "$version")
 # The debug program of the tests is large.
-if [ "$profile" = dev ]; then options+=(--strip --fast -Z gz --compress-system); fi
+if [ "$profile" = dev ]; then options+=(--fast -Z gz --compress-system); fi
 "$target/tools/bin/cargo-deb" "${options[@]}" --output "$package" >/dev/null
 echo "$package"

@@ -130,6 +130,9 @@ fn installed_files_work(container: &Container) {
     let page = container.must(&["man", "-w", "weir-switch-apply"]);
     assert_eq!(page.trim(), "/usr/share/man/man1/weir-switch-apply.1.gz");
     container.must(&["getent", "passwd", "weir"]);
+    let documents = "/usr/share/doc/weir";
+    container.must(&["grep", "-q", "weir check policy.yaml", &format!("{documents}/html/tutorials/share-a-link.html")]);
+    container.must(&["weir", "sim", "--check", &format!("{documents}/examples/scenarios/incast.scenario.yaml")]);
 }
 
 /// Writes the policy and the key.

@@ -26,8 +26,15 @@ pub(crate) struct Args {
     directory: PathBuf,
 }
 
-/// Files that the units use, by command.
+/// Files of the package and of the units, by command.
 const FILES: &[(&str, &[(&str, &str)])] = &[
+    (
+        "weir",
+        &[
+            ("/usr/share/doc/weir/html/index.html", "tutorials, guides and reference (Debian package)"),
+            ("/usr/share/doc/weir/examples/scenarios", "policies and scenarios of these pages (Debian package)"),
+        ],
+    ),
     (
         "weir-agent",
         &[

@@ -257,8 +257,8 @@ fn plan_levels(
         if let Some(chosen) = &admitted.chosen {
             let (level, rate, needed) = chosen.least;
             let generous = format!(
-                "chosen: the fewest levels, then the largest rate for what hosts need: level {level} has {} of the \
-                 {} that a host needs\n",
+                "chosen: the fewest levels, then the largest rate for what hosts need: level {level} has {} for each \
+                 host, which needs {}\n",
                 text::rate(rate),
                 text::rate(needed)
             );
