@@ -20,8 +20,6 @@ mod cli;
 mod commands;
 mod credits;
 mod error;
-#[cfg(feature = "host")]
-mod inherited;
 mod input;
 mod interrupt;
 mod levels;
@@ -36,8 +34,6 @@ mod text;
 mod top;
 mod umask;
 mod values;
-#[cfg(feature = "host")]
-mod watched;
 mod written;
 
 use clap::FromArgMatches as _;
