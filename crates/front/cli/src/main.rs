@@ -11,10 +11,6 @@
 //!
 //! Worked example: `weir check policy.yaml` with a misspelt key prints the line, the column, the nearest
 //! known key, and exits with 2.
-#![cfg_attr(
-    not(feature = "host"),
-    allow(dead_code, unused_imports, reason = "the commands of `host` use more functions")
-)]
 
 mod cli;
 mod commands;
