@@ -17,6 +17,8 @@ BUILT = $(or $(CARGO_TARGET_DIR),target)/release
 # Runs the tests: crates/check/test-runner.
 RUNNER = $(CARGO) run --quiet --locked -p weir-test-runner --
 CLIPPY = $(CARGO) clippy --workspace --all-targets --locked -- -D warnings
+# The program of `make static`: what only the commands of `host` use is dead code there.
+CLIPPY_STATIC = $(CARGO) clippy -p weir --no-default-features --bins --locked -- -D warnings
 # The tests of the Python package, beside the program that the runner has built.
 PYTHON_TESTS = WEIR_CLI=$(or $(CARGO_TARGET_DIR),target)/debug/weir ./tools/python.sh
 
@@ -80,10 +82,10 @@ results: build ## Run all published experiments, quick (some minutes): docs/refe
 	$(BUILT)/weir reproduce --all --backend lab --write docs/reference/results-lab.md || [ $$? = 1 ]
 
 test: setup format ## Every check and test; without root, tests that need it print "skipped:"
-	$(RUNNER) $(RUNNER_OPTIONS) --beside "$(CLIPPY)" --beside "$(PYTHON_TESTS)"
+	$(RUNNER) $(RUNNER_OPTIONS) --beside "$(CLIPPY)" --beside "$(CLIPPY_STATIC)" --beside "$(PYTHON_TESTS)"
 
 soak: setup format ## make test in full, real-time tests singly; test-edt, policies, policies-lab, maxima (idle machine)
-	$(RUNNER) $(RUNNER_OPTIONS) --soak --beside "$(CLIPPY)" --beside "$(PYTHON_TESTS)"
+	$(RUNNER) $(RUNNER_OPTIONS) --soak --beside "$(CLIPPY)" --beside "$(CLIPPY_STATIC)" --beside "$(PYTHON_TESTS)"
 	$(MAKE) test-edt
 	$(MAKE) policies
 	$(MAKE) policies-lab
@@ -124,6 +126,7 @@ format:        ## Refuse code that rustfmt would change
 
 lint: format   ## Format and lints, warnings refused
 	$(CLIPPY)
+	$(CLIPPY_STATIC)
 
 test-deb:      ## Install, upgrade, remove and purge the Debian package under a real systemd (root, a minute)
 	@./tools/setup.sh deb

@@ -3,6 +3,9 @@
 //! The kind decides the exit code. The message names the problem, the hints the solution; refused
 //! documents bring their own positions, causes and hints.
 
+#[cfg(feature = "host")]
+mod host;
+
 use crate::output::{Style, Ui};
 use std::fmt::Display;
 use std::io;
@@ -27,10 +30,9 @@ pub(crate) enum Exit {
     Refused,
     /// The user interrupted it; finished work is kept.
     Interrupted,
-    /// The program to run cannot be run.
-    NotRunnable,
-    /// The program to run was not found.
-    NotFound,
+    /// The program to run was not found, or cannot be run.
+    #[cfg(feature = "host")]
+    NotStarted { is_found: bool },
 }
 
 impl Exit {
@@ -40,8 +42,11 @@ impl Exit {
             Self::Done => 0,
             Self::Failed => 1,
             Self::Refused => 2,
-            Self::NotRunnable => 126,
-            Self::NotFound => 127,
+            #[cfg(feature = "host")]
+            Self::NotStarted { is_found } => match is_found {
+                true => 126,
+                false => 127,
+            },
             Self::Interrupted => 130,
         }
     }
@@ -56,10 +61,8 @@ pub(crate) struct CommandError {
 
 #[derive(Debug)]
 enum Cause {
-    /// A failure outside of the program: a disk, a network.
-    Failed(String),
-    /// A program cannot be run.
-    Program(String, Exit),
+    /// A failure outside of the program, with its exit code: a disk, a network, another program.
+    Failed(String, Exit),
     /// The input or the options are wrong.
     Refused(String),
     /// A document is wrong.
@@ -73,12 +76,7 @@ enum Cause {
 impl CommandError {
     /// A failure at run time.
     pub(crate) fn failed(message: impl Into<String>) -> Self {
-        Self { cause: Cause::Failed(printable(message.into())), hints: Vec::new() }
-    }
-    /// A program that this process was to run cannot be run, for this reason.
-    pub(crate) fn program(message: impl Into<String>, reason: &io::Error) -> Self {
-        let exit = if reason.kind() == io::ErrorKind::NotFound { Exit::NotFound } else { Exit::NotRunnable };
-        Self { cause: Cause::Program(printable(message.into()), exit), hints: Vec::new() }
+        Self { cause: Cause::Failed(printable(message.into()), Exit::Failed), hints: Vec::new() }
     }
     /// The input or the options are wrong.
     pub(crate) fn refused(message: impl Into<String>) -> Self {
@@ -97,10 +95,9 @@ impl CommandError {
     #[must_use]
     pub(crate) fn of(mut self, subject: &str) -> Self {
         match &mut self.cause {
-            Cause::Failed(message)
-            | Cause::Program(message, _)
-            | Cause::Refused(message)
-            | Cause::Interrupted(message) => *message = format!("{}: {message}", printable(subject.to_owned())),
+            Cause::Failed(message, _) | Cause::Refused(message) | Cause::Interrupted(message) => {
+                *message = format!("{}: {message}", printable(subject.to_owned()))
+            }
             Cause::Document(_) | Cause::OutputClosed => {}
         }
         self
@@ -114,24 +111,11 @@ impl CommandError {
     /// The exit code. A reader that has closed the output (`| head`) is no failure.
     pub(crate) fn exit(&self) -> Exit {
         match self.cause {
-            Cause::Failed(_) => Exit::Failed,
-            Cause::Program(_, exit) => exit,
+            Cause::Failed(_, exit) => exit,
             Cause::Refused(_) | Cause::Document(_) => Exit::Refused,
             Cause::Interrupted(_) => Exit::Interrupted,
             Cause::OutputClosed => Exit::Done,
         }
-    }
-    /// The error for a log: without colours.
-    pub(crate) fn text(&self) -> String {
-        let message = match &self.cause {
-            Cause::Failed(message)
-            | Cause::Program(message, _)
-            | Cause::Refused(message)
-            | Cause::Interrupted(message) => message.clone(),
-            Cause::Document(diagnostics) => diagnostics.render(false).trim_end().to_owned(),
-            Cause::OutputClosed => String::new(),
-        };
-        self.hints.iter().fold(message, |text, hint| format!("{text}\nhint: {hint}"))
     }
     /// Prints it for people. A failure to print is ignored, since there is no other output.
     pub(crate) fn print(&self, ui: &mut Ui) {
@@ -139,9 +123,7 @@ impl CommandError {
         let hint_title = ui.on_err(Style::Strong, "hint:");
         let mut text = match &self.cause {
             Cause::OutputClosed => return,
-            Cause::Failed(message) | Cause::Program(message, _) | Cause::Refused(message) => {
-                format!("{title} {message}\n")
-            }
+            Cause::Failed(message, _) | Cause::Refused(message) => format!("{title} {message}\n"),
             Cause::Interrupted(message) => format!("{} {message}\n", ui.on_err(Style::Limited, "interrupted:")),
             Cause::Document(diagnostics) => diagnostics.render(ui.err_is_coloured()),
         };

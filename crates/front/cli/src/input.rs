@@ -30,11 +30,6 @@ pub(crate) fn policy(path: &Path) -> Result<NotedPolicy, CommandError> {
     Ok(admitted_policy(path)?.map(ReadPolicy::into_numbered))
 }
 
-/// The same of a text that is read already.
-pub(crate) fn policy_of(source: &Arc<Source>) -> NotedPolicy {
-    ReadPolicy::from_source(source).map(ReadPolicy::into_numbered)
-}
-
 /// Reads a policy, and computes the bounds of its latency levels.
 pub(crate) fn admitted_policy(path: &Path) -> Result<Result<ReadPolicy, Diagnostics>, CommandError> {
     match path == Path::new("-") {

@@ -1,15 +1,15 @@
-//! Signals. Ctrl-C: once keeps the finished work, twice ends at once. SIGHUP: files are read again.
+//! Ctrl-C: once keeps the finished work, twice ends at once.
 //!
 //! One Ctrl-C may arrive twice: `timeout` passes it on to a process and to the group of that
 //! process. The same signal counts again only after the shortest time in which a person can repeat
 //! it.
 
 use crate::error::CommandError;
-use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::low_level;
 use std::io;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
 use weir_runs::Stop;
 
@@ -54,24 +54,6 @@ impl Interrupt {
     /// The same for runs, which poll it.
     pub(crate) fn stop(&self) -> &Stop {
         &self.0
-    }
-}
-
-/// The request to read files again: SIGHUP.
-#[derive(Debug)]
-pub(crate) struct Hangup(Arc<AtomicBool>);
-
-impl Hangup {
-    /// From now on SIGHUP is noted.
-    pub(crate) fn listen() -> Result<Self, CommandError> {
-        let noted = Arc::new(AtomicBool::new(false));
-        signal_hook::flag::register(SIGHUP, Arc::clone(&noted))
-            .map_err(|error| CommandError::failed(format!("cannot listen for SIGHUP: {error}")))?;
-        Ok(Self(noted))
-    }
-    /// Whether a signal has arrived since the last call.
-    pub(crate) fn take(&self) -> bool {
-        self.0.swap(false, Ordering::Relaxed)
     }
 }
 

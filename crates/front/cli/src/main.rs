@@ -11,17 +11,11 @@
 //!
 //! Worked example: `weir check policy.yaml` with a misspelt key prints the line, the column, the nearest
 //! known key, and exits with 2.
-#![cfg_attr(
-    not(feature = "host"),
-    allow(dead_code, unused_imports, reason = "the commands of `host` use more functions")
-)]
 
 mod cli;
 mod commands;
 mod credits;
 mod error;
-#[cfg(feature = "host")]
-mod inherited;
 mod input;
 mod interrupt;
 mod levels;
@@ -36,8 +30,6 @@ mod text;
 mod top;
 mod umask;
 mod values;
-#[cfg(feature = "host")]
-mod watched;
 mod written;
 
 use clap::FromArgMatches as _;

@@ -9,7 +9,6 @@ use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use weir_runs::Stopwatch;
 use weir_runs::pool::fraction;
 use weir_sim::Progress;
-use weir_units::Duration;
 
 /// The time between two lines of a log, in wall-clock seconds.
 const QUIET: f64 = 5.0;
@@ -75,12 +74,6 @@ impl Watch {
     }
 }
 
-/// `12 s of 1 min, 48 s left`, of a run in real time.
-pub(crate) fn of_real_time(at: Duration, of: Duration) -> String {
-    let left = of.saturating_sub(at).as_secs_f64();
-    format!("{:.0} s of {of}, {left:.0} s left", at.as_secs_f64())
-}
-
 /// `building the network of 250,000 hosts, 12 s so far`.
 pub(crate) fn of_building(hosts: usize, elapsed: f64) -> String {
     format!("building the network of {} hosts, {} so far", text::whole(hosts as u64), wall(elapsed))
@@ -127,6 +120,7 @@ pub(crate) fn wall(seconds: f64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use weir_units::Duration;
 
     fn progress(expected: Option<u64>) -> Progress {
         let counters = weir_sim::Counters { packet_hops: 15_000_000, ..Default::default() };
@@ -142,7 +136,6 @@ mod tests {
         let text = of_run(&progress(None), 1.5);
         assert_eq!(text, "14 s left; simulated 10 ms of 100 ms at 10.0 M packet-hops/s, 800 of 900 started flows");
         assert_eq!(of_building(250_000, 12.0), "building the network of 250,000 hosts, 12 s so far");
-        assert_eq!(of_real_time(Duration::from_secs(12), Duration::from_secs(50)), "12 s of 50 s, 38 s left");
     }
 
     #[test]

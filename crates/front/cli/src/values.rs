@@ -15,15 +15,6 @@ pub(crate) fn time(text: &str) -> Result<Duration, String> {
     scalar::time(text, false).map_err(refusal_text)
 }
 
-/// A time in a range.
-pub(crate) fn time_in(text: &str, range: RangeInclusive<Duration>) -> Result<Duration, String> {
-    let time = time(text)?;
-    match range.contains(&time) {
-        true => Ok(time),
-        false => Err(format!("write a time between {} and {}", range.start(), range.end())),
-    }
-}
-
 /// A seed: any whole number of 64 bits.
 pub(crate) fn seed(text: &str) -> Result<u64, String> {
     whole(text, "a seed", 0..=u64::MAX)
@@ -60,16 +51,6 @@ mod tests {
         assert_eq!(count::<u32>("15", 100), Ok(15));
         for (text, hint) in [("010", "did you mean `10`?"), ("1,000", "whole number"), ("0", "1 to 100")] {
             let refused = count::<u32>(text, 100).expect_err(text);
-            assert!(refused.contains(hint), "{refused}");
-        }
-    }
-
-    #[test]
-    fn times_have_hints() {
-        let range = Duration::from_millis(100)..=Duration::from_secs(3_600);
-        assert_eq!(time_in("10s", range.clone()), Ok(Duration::from_secs(10)));
-        for (text, hint) in [("010s", "`10s`"), ("1000msec", "`1000ms`"), ("10ms", "between 100 ms and")] {
-            let refused = time_in(text, range.clone()).expect_err(text);
             assert!(refused.contains(hint), "{refused}");
         }
     }

@@ -13,25 +13,26 @@ fn part_of(sweep: &str, point: &str, seed: u64) -> PartOf {
 }
 
 fn file(bytes: &[u8]) -> (tempfile::TempDir, std::path::PathBuf) {
-    let directory = tempfile::tempdir().unwrap();
+    let directory = tempfile::tempdir().expect("a directory");
     let path = directory.path().join("part.parquet");
-    std::fs::write(&path, bytes).unwrap();
+    std::fs::write(&path, bytes).expect("a written part");
     (directory, path)
 }
 
 fn rows_of(path: &Path) -> (Vec<String>, Vec<Vec<Field>>) {
-    let reader = SerializedFileReader::new(File::open(path).unwrap()).unwrap();
+    let reader = SerializedFileReader::new(File::open(path).expect("a part")).expect("Parquet");
     let columns = reader.metadata().file_metadata().schema_descr().columns().iter();
     let names = columns.map(|column| column.name().to_owned()).collect();
     let fields = |row: parquet::record::Row| row.get_column_iter().map(|(_, field)| field.clone()).collect();
-    (names, reader.get_row_iter(None).unwrap().map(|row| fields(row.unwrap())).collect())
+    let rows = reader.get_row_iter(None).expect("rows");
+    (names, rows.map(|row| fields(row.expect("a row"))).collect())
 }
 
 #[test]
 fn statistics_read_back_as_the_rows_of_the_table() {
     let statistics = Statistics::new(&sample(), &SizeBins::default());
     let part = part_of("ab", "1_x", u64::MAX);
-    let (_directory, path) = file(&part.statistics(&statistics).unwrap());
+    let (_directory, path) = file(&part.statistics(&statistics).expect("a part of statistics"));
     let (names, found) = rows_of(&path);
     let table = StatisticsTable::new(part.values.iter().map(|(path, _)| path.clone()).collect());
     assert_eq!(names, table.header());
@@ -47,7 +48,7 @@ fn statistics_read_back_as_the_rows_of_the_table() {
     assert_eq!(found, table.rows(&part, &statistics));
     assert_eq!(found.len(), 6 * (1 + statistics.groups.len()));
     // The row of all sizes alone has the values of its group.
-    let goodput = names.iter().position(|name| name == "goodput_bps").unwrap();
+    let goodput = names.iter().position(|name| name == "goodput_bps").expect("a column of goodputs");
     assert!(!found[0][goodput].is_empty() && found[1][goodput].is_empty());
 }
 
@@ -55,7 +56,7 @@ fn statistics_read_back_as_the_rows_of_the_table() {
 fn flows_read_back_beside_their_point() {
     let results = sample();
     let part = part_of("ab", "1_x", 7);
-    let (_directory, path) = file(&part.flows(&results).unwrap());
+    let (_directory, path) = file(&part.flows(&results).expect("a part of flows"));
     let (names, rows) = rows_of(&path);
     assert_eq!(names[..4], ["point", "seed", "swept_transport", "traffic[0].load"]);
     assert_eq!(names[4..], FLOW_COLUMNS);
@@ -68,21 +69,21 @@ fn flows_read_back_beside_their_point() {
 fn parts_of_others_and_torn_parts_do_not_count() {
     let statistics = Statistics::new(&sample(), &SizeBins::default());
     let part = part_of("ab", "1_x", 1);
-    let bytes = part.statistics(&statistics).unwrap();
+    let bytes = part.statistics(&statistics).expect("a part of statistics");
     let (directory, path) = file(&bytes);
     assert!(part.is_at(&path));
     assert!(!part_of("ac", "1_x", 1).is_at(&path) && !part_of("ab", "2_x", 1).is_at(&path));
     assert!(!part.is_at(&directory.path().join("absent.parquet")) && !part.is_at(directory.path()));
-    std::fs::write(&path, &bytes[..bytes.len() - 1]).unwrap();
+    std::fs::write(&path, &bytes[..bytes.len() - 1]).expect("a torn part");
     assert!(!part.is_at(&path));
-    std::fs::write(&path, vec![0; bytes.len()]).unwrap();
+    std::fs::write(&path, vec![0; bytes.len()]).expect("a part of zeros");
     assert!(!part.is_at(&path));
 }
 
 /// Names and types of the columns of a part.
 fn schema_of(part: &[u8]) -> Vec<(String, String)> {
     let (_directory, path) = file(part);
-    let reader = SerializedFileReader::new(File::open(path).unwrap()).unwrap();
+    let reader = SerializedFileReader::new(File::open(path).expect("a part")).expect("Parquet");
     let columns = reader.metadata().file_metadata().schema_descr().columns().iter();
     let column = |column: &parquet::schema::types::ColumnDescPtr| {
         let kind = match (column.physical_type(), column.logical_type_ref()) {
@@ -101,14 +102,14 @@ fn schema_of(part: &[u8]) -> Vec<(String, String)> {
 /// Names and types of the columns in a table of the document: a row may have several names.
 fn documented(name: &str) -> Vec<(String, String)> {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../docs/reference/results-files.md");
-    let text = std::fs::read_to_string(path).unwrap();
+    let text = std::fs::read_to_string(path).expect("the reference");
     let mark = format!("<!-- columns of {name} -->");
     let lines = text.lines().skip_while(|line| *line != mark).skip(1).take_while(|line| line.starts_with('|'));
     let rows = lines.skip(2).flat_map(|line| {
         let mut cells = line.split('|').skip(1).map(str::trim);
-        let (names, kind) = (cells.next().unwrap(), cells.next().unwrap());
+        let (names, kind) = (cells.next().expect("names"), cells.next().expect("a type"));
         // Texts in parentheses are explanations.
-        let names = names.split(" (").next().unwrap().split('`').skip(1).step_by(2);
+        let names = names.split(" (").next().expect("names").split('`').skip(1).step_by(2);
         names.map(|name| (name.to_owned(), kind.to_owned())).collect::<Vec<_>>()
     });
     rows.collect()
@@ -117,9 +118,10 @@ fn documented(name: &str) -> Vec<(String, String)> {
 #[test]
 fn columns_are_those_of_the_reference() {
     let part = PartOf { values: vec![("traffic[0].load".to_owned(), "60%".to_owned())], ..part_of("ab", "1_x", 1) };
-    let statistics = part.statistics(&Statistics::new(&sample(), &SizeBins::default())).unwrap();
+    let statistics = part.statistics(&Statistics::new(&sample(), &SizeBins::default()));
+    let statistics = statistics.expect("a part of statistics");
     assert_eq!(schema_of(&statistics), documented("statistics"));
-    let flows = schema_of(&part.flows(&sample()).unwrap());
+    let flows = schema_of(&part.flows(&sample()).expect("a part of flows"));
     assert_eq!(flows[..3], documented("statistics")[..3]);
     assert_eq!(flows[3..], documented("flows"));
 }

@@ -1,46 +1,20 @@
 //! The commands, one file each: its options, its work, its output.
 
-#[cfg(feature = "host")]
-mod agent;
 mod allocate;
-#[cfg(feature = "host")]
-mod capture;
-#[cfg(feature = "host")]
-mod certificate;
 mod check;
 mod completions;
-#[cfg(feature = "host")]
-mod dashboard;
-#[cfg(feature = "host")]
-mod doctor;
-#[cfg(feature = "host")]
-mod exec;
 mod explain;
 mod export;
 #[cfg(feature = "host")]
-mod fabric;
-#[cfg(feature = "host")]
-mod forwarder;
+mod host;
 mod import;
-#[cfg(feature = "host")]
-mod key;
-#[cfg(feature = "host")]
-mod lab;
-#[cfg(feature = "host")]
-mod limit_rule;
 mod manual;
 mod place;
 mod plan;
-#[cfg(feature = "host")]
-mod pods;
 mod report;
 mod reproduce;
 mod schema;
 mod sim;
-#[cfg(feature = "host")]
-mod switch;
-#[cfg(feature = "host")]
-mod top;
 
 use crate::error::{CommandError, Exit};
 use crate::output::Ui;
@@ -70,12 +44,12 @@ pub(crate) enum Command {
     Report(report::Args),
     /// Run a scenario on real Linux hosts in network namespaces
     #[cfg(feature = "host")]
-    Lab(lab::Args),
+    Lab(host::lab::Args),
     /// Run a published experiment: published beside measured
     Reproduce(reproduce::Args),
     #[cfg(feature = "host")]
     #[command(flatten)]
-    Host(Box<HostCommand>),
+    Host(Box<host::Command>),
     /// Print the script that completes command lines in a shell
     Completions(completions::Args),
     /// Write a manual page for each command, for packages
@@ -83,41 +57,11 @@ pub(crate) enum Command {
     Manual(manual::Args),
 }
 
-/// A command that uses the host's network, switches or keys.
-#[cfg(feature = "host")]
-#[derive(Debug, clap::Subcommand)]
-pub(crate) enum HostCommand {
-    /// Enforce the policy on this host
-    Agent(agent::Args),
-    /// Run a program in the control group of a service
-    Exec(exec::Args),
-    /// Configure switches' ports as the policy needs them
-    Switch(switch::Args),
-    /// Grant credits at the ports of this switch
-    Forwarder(forwarder::Args),
-    /// Make the key that agents share
-    Key(key::Args),
-    /// Share services among racks: the broker that rack leaders report to
-    Fabric(fabric::Args),
-    /// Make a CA and certificates for machines and fabric brokers
-    Certificate(certificate::Args),
-    /// Check this host: what prevents the policy from being enforced
-    Doctor(doctor::Args),
-    /// Collect this host's state for a bug report, without secrets
-    Capture(capture::Args),
-    /// Write the labels of this node's pods for the agent
-    Pods(pods::Args),
-    /// Show machines and services as they are now
-    Top(top::Args),
-    /// Serve a page that shows racks, machines and services over time
-    Dashboard(dashboard::Args),
-}
-
 impl Command {
     /// Whether another program takes the place of this process.
     pub(crate) fn replaces_the_process(&self) -> bool {
         #[cfg(feature = "host")]
-        return matches!(self, Self::Host(command) if matches!(**command, HostCommand::Exec(_)));
+        return matches!(self, Self::Host(command) if command.replaces_the_process());
         #[cfg(not(feature = "host"))]
         false
     }
@@ -137,29 +81,11 @@ pub(crate) fn run(command: &Command, ui: &mut Ui) -> Result<Exit, CommandError> 
         Command::Sim(args) => sim::run(args, ui),
         Command::Report(args) => report::run(args, ui),
         #[cfg(feature = "host")]
-        Command::Lab(args) => lab::run(args, ui),
+        Command::Lab(args) => host::lab::run(args, ui),
         Command::Reproduce(args) => reproduce::run(args, ui),
         #[cfg(feature = "host")]
-        Command::Host(command) => run_on_host(command, ui),
+        Command::Host(command) => host::run(command, ui),
         Command::Completions(args) => completions::run(args, ui),
         Command::Manual(args) => manual::run(args, ui),
-    }
-}
-
-#[cfg(feature = "host")]
-fn run_on_host(command: &HostCommand, ui: &mut Ui) -> Result<Exit, CommandError> {
-    match command {
-        HostCommand::Agent(args) => agent::run(args, ui),
-        HostCommand::Exec(args) => exec::run(args, ui),
-        HostCommand::Switch(args) => switch::run(args, ui),
-        HostCommand::Forwarder(args) => forwarder::run(args, ui),
-        HostCommand::Key(args) => key::run(args, ui),
-        HostCommand::Fabric(args) => fabric::run(args, ui),
-        HostCommand::Certificate(args) => certificate::run(args, ui),
-        HostCommand::Doctor(args) => doctor::run(args, ui),
-        HostCommand::Capture(args) => capture::run(args, ui),
-        HostCommand::Pods(args) => pods::run(args, ui),
-        HostCommand::Top(args) => top::run(args, ui),
-        HostCommand::Dashboard(args) => dashboard::run(args, ui),
     }
 }

@@ -2,7 +2,7 @@
 //! real servers.
 
 use super::{Args, Backend, ExperimentResults};
-use crate::commands::lab;
+use crate::commands::host::lab;
 use crate::error::CommandError;
 use crate::interrupt::Interrupt;
 use crate::output::Ui;

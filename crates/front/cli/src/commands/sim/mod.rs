@@ -9,11 +9,9 @@
 
 mod check;
 mod help;
-mod print;
+pub(super) mod print;
 mod print_sweep;
 mod sweep;
-
-pub(super) use print::print_lab;
 
 use crate::error::{CommandError, Exit};
 use crate::interrupt::Interrupt;

@@ -4,7 +4,6 @@ use crate::error::CommandError;
 use crate::output::{Style, Table, Ui};
 use crate::text;
 use weir_report::Unit;
-use weir_results::policy::{Completion, PortRecord};
 use weir_results::series::mean_utilisation;
 use weir_results::statistics::{BinStatistics, GroupStatistics, Statistics};
 use weir_results::summary::Summary;
@@ -14,7 +13,7 @@ use weir_units::{Bandwidth, SimTime};
 /// The most links that fit on a screen beside the rest.
 const LINKS: usize = 8;
 /// The text for an unknown value.
-pub(super) const UNKNOWN: &str = "–";
+pub(in crate::commands) const UNKNOWN: &str = "–";
 
 /// A run: its services if it has a policy, else its flows and links.
 pub(super) fn print(results: &Results, ui: &mut Ui) -> Result<(), CommandError> {
@@ -39,13 +38,13 @@ pub(super) fn print(results: &Results, ui: &mut Ui) -> Result<(), CommandError> 
     }
 }
 
-fn heading(text: &str, ui: &mut Ui) -> Result<(), CommandError> {
+pub(in crate::commands) fn heading(text: &str, ui: &mut Ui) -> Result<(), CommandError> {
     let title = ui.on_out(Style::Strong, text);
     Ok(ui.print(&format!("{title}\n"))?)
 }
 
 /// Every table ends with an empty line.
-fn services_tables(policy: &PolicyResults, ui: &mut Ui) -> Result<(), CommandError> {
+pub(in crate::commands) fn services_tables(policy: &PolicyResults, ui: &mut Ui) -> Result<(), CommandError> {
     let measure = &policy.measure;
     let rows = policy_page::mean_rows(policy);
     if is_idle(policy) {
@@ -84,63 +83,6 @@ fn services_tables(policy: &PolicyResults, ui: &mut Ui) -> Result<(), CommandErr
 fn is_idle(policy: &PolicyResults) -> bool {
     let mut means = policy.phases.iter().flat_map(|phase| phase.mean.values().flatten()).peekable();
     means.peek().is_some() && means.all(|mean| *mean == Bandwidth::ZERO)
-}
-
-/// The results that only the lab has: requests to real servers, marks, and agents.
-pub(in crate::commands) fn print_lab(results: &Results, ui: &mut Ui) -> Result<(), CommandError> {
-    let Some(policy) = &results.policy else { return Ok(()) };
-    services_tables(policy, ui)?;
-    let times = |count: u64, of: Completion| {
-        let known = [of.p50, of.p99, of.max].map(|time| time.map_or(UNKNOWN.to_owned(), seconds));
-        [count.to_string(), of.unfinished.to_string()].into_iter().chain(known)
-    };
-    if !policy.messages.is_empty() {
-        heading("Messages, from their due time to their last byte", ui)?;
-        let mut table = Table::new(&["name", "service", ">messages", ">under way", ">median", ">99 %", ">slowest"]);
-        for own in &policy.messages {
-            table.row([own.name.clone(), own.service.clone()].into_iter().chain(times(own.messages, own.times)));
-        }
-        ui.print_table(&table, 2)?;
-        ui.print("\n")?;
-    }
-    if !policy.requests.is_empty() {
-        heading("Requests to real servers, from arrival to reply", ui)?;
-        let mut table = Table::new(&["name", "service", ">requests", ">no reply", ">median", ">99 %", ">slowest"]);
-        for own in &policy.requests {
-            table.row([own.name.clone(), own.service.clone()].into_iter().chain(times(own.requests, own.times)));
-        }
-        ui.print_table(&table, 2)?;
-        ui.print("\n")?;
-    }
-    if !policy.agents.is_empty() {
-        heading("Agents", ui)?;
-        let mut table =
-            Table::new(&["machine", "enforces by", "mode", ">arrived marked", ">of", ">answers sent", ">received"]);
-        for agent in &policy.agents {
-            table.row([
-                agent.machine.clone(),
-                format!("{}, {}", agent.backend, agent.attachment),
-                agent.mode.clone(),
-                agent.packets_marked.to_string(),
-                agent.packets_markable.to_string(),
-                agent.feedback_sent.to_string(),
-                agent.feedback_received.to_string(),
-            ]);
-        }
-        ui.print_table(&table, 2)?;
-        ui.print("\n")?;
-    }
-    let sum = |of: fn(&PortRecord) -> u64| policy.ports.iter().map(of).sum::<u64>();
-    match policy.ports.len() {
-        0 => ui.print("no port of a switch marked\n")?,
-        ports => ui.print(&format!(
-            "{ports} ports of switches marked {} of {} packets; {} found a queue above the threshold\n",
-            sum(|port| port.marked),
-            sum(|port| port.packets),
-            sum(|port| port.above),
-        ))?,
-    }
-    Ok(())
 }
 
 /// The frames of each latency level: the longest delay beside its bound, and the largest queue.
@@ -350,7 +292,7 @@ fn print_links(results: &Results, ui: &mut Ui) -> Result<(), CommandError> {
     Ok(ui.print_table(&table, 2)?)
 }
 
-pub(super) fn seconds(time: SimTime) -> String {
+pub(in crate::commands) fn seconds(time: SimTime) -> String {
     text::time(time.picos() as f64 / 1e12)
 }
 

@@ -10,7 +10,7 @@ use weir_observe::{Publisher, Server, server};
 use weir_status::{Status, SwitchStatus};
 
 /// The places where a status is published.
-pub(in crate::commands) struct Publication {
+pub(in crate::commands::host) struct Publication {
     file: Option<StatusFile>,
     publisher: Option<Publisher>,
     _server: Option<Server>,
@@ -19,19 +19,22 @@ pub(in crate::commands) struct Publication {
 
 impl Publication {
     /// A file, and an address that serves `/status` and `/metrics`.
-    pub(in crate::commands) fn new(file: Option<PathBuf>, metrics: Option<SocketAddr>) -> Result<Self, CommandError> {
+    pub(in crate::commands::host) fn new(
+        file: Option<PathBuf>,
+        metrics: Option<SocketAddr>,
+    ) -> Result<Self, CommandError> {
         let publisher = metrics.is_some().then(Publisher::new);
         let server = metrics.zip(publisher.as_ref()).map(|(at, publisher)| serve(at, publisher)).transpose()?;
         Ok(Self { file: file.map(StatusFile), publisher, _server: server, start: now() })
     }
 
     /// Whether there is no place.
-    pub(in crate::commands) fn is_empty(&self) -> bool {
+    pub(in crate::commands::host) fn is_empty(&self) -> bool {
         self.file.is_none() && self.publisher.is_none()
     }
 
     /// Publishes a status, with its times. `Err` if the file cannot be written, with the cause.
-    pub(in crate::commands) fn publish(&self, status: &mut SwitchStatus) -> Result<(), String> {
+    pub(in crate::commands::host) fn publish(&self, status: &mut SwitchStatus) -> Result<(), String> {
         status.uptime_ms = millis_of(self.start.elapsed());
         status.written_ms = since_1970();
         let status = Status::Switch(status.clone());
@@ -45,10 +48,10 @@ impl Publication {
 
 /// A lasting trouble, which is printed once.
 #[derive(Default)]
-pub(in crate::commands) struct Trouble(Option<String>);
+pub(in crate::commands::host) struct Trouble(Option<String>);
 
 impl Trouble {
-    pub(in crate::commands) fn report(&mut self, now: Option<String>, ui: &mut Ui) -> Result<(), CommandError> {
+    pub(in crate::commands::host) fn report(&mut self, now: Option<String>, ui: &mut Ui) -> Result<(), CommandError> {
         if let Some(text) = now.as_ref().filter(|_| now != self.0) {
             ui.notice(&format!("{text}\n"))?;
         }

@@ -4,10 +4,10 @@ use super::plan::{Plan, PolicyFile, bridge_now};
 use super::publish::{Publication, Trouble};
 use super::select::bridge_ports;
 use super::{DriverKind, Mapping, locked};
+use crate::commands::host::times;
 use crate::error::{CommandError, Exit};
 use crate::interrupt::Interrupt;
 use crate::output::Ui;
-use crate::values;
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -53,7 +53,7 @@ pub(super) struct Watch {
 
 /// Parses a period of 100 ms to an hour.
 fn period(text: &str) -> Result<weir_units::Duration, String> {
-    values::time_in(text, weir_units::Duration::from_millis(100)..=weir_units::Duration::from_secs(3_600))
+    times::time_in(text, weir_units::Duration::from_millis(100)..=weir_units::Duration::from_secs(3_600))
 }
 
 /// A change that was reverted. It is not tried again, since each attempt disturbs the ports.

@@ -1,9 +1,10 @@
 //! `weir dashboard`: a page that shows racks, machines and services over time.
 
+use super::watched;
 use crate::error::{CommandError, Exit};
+use crate::input;
 use crate::interrupt::Interrupt;
 use crate::output::Ui;
-use crate::{input, watched};
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;

@@ -12,6 +12,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::rc::Rc;
 use std::sync::Arc;
+use weir_answers::ReadPolicy;
 use weir_document::Source;
 use weir_linux::port::{BridgePort, PortError, TcSwitch};
 use weir_policy::language;
@@ -33,7 +34,7 @@ impl PolicyFile {
     }
 
     fn parse(source: Arc<Source>, without_agent: &[String], ui: &mut Ui) -> Result<Self, CommandError> {
-        let (policy, notes) = input::policy_of(&source)?;
+        let (policy, notes) = ReadPolicy::from_source(&source).map(ReadPolicy::into_numbered)?;
         input::print_notes(&notes, ui)?;
         let needed = Rc::new(Needed::of(&policy, without_agent)?);
         Ok(Self { source, needed, fingerprint: fill::fingerprint(&policy) })

@@ -1,9 +1,10 @@
 //! `weir doctor`: what prevents a policy from being enforced on this host.
 
 use super::switch::Mapping;
+use super::watched;
 use crate::error::{CommandError, Exit};
+use crate::input;
 use crate::output::{Style, Table, Ui};
-use crate::{input, watched};
 use std::path::PathBuf;
 use weir_doctor::{Finding, Request, State, gather, judge};
 use weir_fabric::IdentityFiles;

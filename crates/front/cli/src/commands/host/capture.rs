@@ -1,8 +1,9 @@
 //! `weir capture`: a bundle of this host's state for a bug report.
 
+use super::watched;
 use crate::error::{CommandError, Exit};
+use crate::input;
 use crate::output::{Style, Table, Ui};
-use crate::{input, watched};
 use std::io::Read as _;
 use std::path::{Path, PathBuf};
 use std::time::{SystemTime, UNIX_EPOCH};

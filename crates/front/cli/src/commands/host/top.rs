@@ -1,12 +1,13 @@
 //! `weir top`: machines and services as they are now, on the terminal.
 
+use super::watched;
 use crate::error::{CommandError, Exit};
+use crate::input;
 use crate::interrupt::Interrupt;
 use crate::output::Ui;
 use crate::top::rows::{Filter, Order};
 use crate::top::state::{Next, State};
 use crate::top::{plain, screen};
-use crate::{input, watched};
 use ratatui::DefaultTerminal;
 use ratatui::crossterm::event::{self, Event};
 use std::io::{self, IsTerminal};

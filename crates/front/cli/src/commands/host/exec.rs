@@ -1,8 +1,9 @@
 //! `weir exec`: a program in the control group of a service.
 
+use super::inherited;
 use crate::error::{CommandError, Exit};
+use crate::input;
 use crate::output::{Style, Ui};
-use crate::{inherited, input};
 use std::ffi::OsString;
 use std::io;
 use std::os::unix::process::CommandExt;

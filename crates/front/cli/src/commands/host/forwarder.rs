@@ -4,12 +4,13 @@ mod reload;
 mod start;
 
 use super::agent::log_to_stderr;
+use super::hangup::Hangup;
 use super::switch::publish::Publication;
+use super::times;
 use crate::error::{CommandError, Exit};
 use crate::input;
-use crate::interrupt::{Hangup, Interrupt};
+use crate::interrupt::Interrupt;
 use crate::output::Ui;
-use crate::values;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
@@ -127,7 +128,7 @@ impl FromStr for Link {
 
 /// Parses p-min: 20 us to a second.
 pub(super) fn period(text: &str) -> Result<Duration, String> {
-    values::time_in(text, Duration::from_micros(20)..=Duration::from_secs(1))
+    times::time_in(text, Duration::from_micros(20)..=Duration::from_secs(1))
 }
 
 pub(crate) fn run(args: &Args, ui: &mut Ui) -> Result<Exit, CommandError> {

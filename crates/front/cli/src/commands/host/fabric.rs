@@ -3,6 +3,7 @@
 use super::agent::log_to_stderr;
 use super::dashboard;
 use super::limit_rule::RuleChoice;
+use super::times;
 use crate::error::{CommandError, Exit};
 use crate::input;
 use crate::output::Ui;
@@ -252,7 +253,7 @@ fn raise_descriptors() {
 
 /// A period or timeout of the fabric.
 pub(crate) fn period(text: &str) -> Result<Duration, String> {
-    values::time_in(text, Duration::from_millis(100)..=Duration::from_secs(3_600))
+    times::time_in(text, Duration::from_millis(100)..=Duration::from_secs(3_600))
 }
 
 /// The timeout for a period: by default five of them (Parley, table 1), and more than one.

@@ -1,10 +1,12 @@
 //! `weir lab`: a scenario on real Linux hosts in network namespaces.
 
+mod print;
+
 use crate::error::{CommandError, Exit};
 use crate::input;
 use crate::interrupt::Interrupt;
 use crate::output::{Style, Ui};
-use crate::progress::{self, Watch};
+use crate::progress::Watch;
 use crate::report_files::{ReportArgs, ReportFiles};
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -107,7 +109,7 @@ fn publish(
     if json {
         ui.print(&results.to_json(&SizeBins::default()))?;
     } else {
-        super::sim::print_lab(results, ui)?;
+        print::print(results, ui)?;
     }
     written
 }
@@ -164,7 +166,7 @@ fn print_tenants(lab: LabScenario<'_>, outcome: &LabOutcome, ui: &mut Ui) -> Res
 }
 
 /// Runs a scenario in the lab and shows its progress. The inner error is the lab's.
-pub(super) fn run_watched(
+pub(in crate::commands) fn run_watched(
     scenario: LabScenario<'_>,
     interrupt: &Interrupt,
     ui: &mut Ui,
@@ -194,7 +196,7 @@ fn run_watched_with(
         }
         Progress::Sample { sample, of } => {
             let watch = watch.get_or_insert_with(|| Watch::new(terminal));
-            watch.show(sample.at.as_secs_f64() / of.as_secs_f64(), ui, |_| progress::of_real_time(sample.at, of));
+            watch.show(sample.at.as_secs_f64() / of.as_secs_f64(), ui, |_| of_real_time(sample.at, of));
         }
     });
     if let Some(watch) = watch {
@@ -210,8 +212,14 @@ fn run_watched_with(
     Ok(outcome)
 }
 
+/// `12 s of 1 min, 48 s left`, of a run in real time.
+fn of_real_time(at: Duration, of: Duration) -> String {
+    let left = of.saturating_sub(at).as_secs_f64();
+    format!("{:.0} s of {of}, {left:.0} s left", at.as_secs_f64())
+}
+
 /// The lab's error with hints.
-pub(super) fn refusal(error: LabError) -> CommandError {
+pub(in crate::commands) fn refusal(error: LabError) -> CommandError {
     match &error {
         LabError::Missing(missing) => {
             let error = CommandError::failed("the lab cannot run on this host");
@@ -256,5 +264,10 @@ mod tests {
             notices.contains("interrupted: the results cover 0 s of 1 s") && !notices.contains("report:"),
             "{notices}"
         );
+    }
+
+    #[test]
+    fn progress_is_in_real_time() {
+        assert_eq!(of_real_time(Duration::from_secs(12), Duration::from_secs(50)), "12 s of 50 s, 38 s left");
     }
 }
