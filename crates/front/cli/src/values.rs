@@ -2,6 +2,7 @@
 
 use std::num::NonZeroUsize;
 use std::ops::RangeInclusive;
+use weir_answers::check::interface_name;
 use weir_document::scalar::{self, Refusal};
 use weir_units::Duration;
 
@@ -18,6 +19,11 @@ pub(crate) fn time(text: &str) -> Result<Duration, String> {
 /// A seed: any whole number of 64 bits.
 pub(crate) fn seed(text: &str) -> Result<u64, String> {
     whole(text, "a seed", 0..=u64::MAX)
+}
+
+/// The name of an interface.
+pub(crate) fn interface(text: &str) -> Result<String, String> {
+    interface_name(text).map_err(refusal_text)
 }
 
 /// A number of things, one or more.
@@ -53,5 +59,12 @@ mod tests {
             let refused = count::<u32>(text, 100).expect_err(text);
             assert!(refused.contains(hint), "{refused}");
         }
+    }
+
+    #[test]
+    fn names_of_interfaces_have_hints() {
+        assert_eq!(interface("eth0.7").as_deref(), Ok("eth0.7"));
+        let refused = interface("..").expect_err("a directory");
+        assert!(refused.starts_with("Linux has no interface of this name") && refused.contains("`eth0`"), "{refused}");
     }
 }

@@ -254,6 +254,26 @@ fn faults_of_a_unit_are_mended() {
     assert_eq!(state_beside(&manager, "service.units").0, "wrong");
     manager.write("agent.conf", options, 0o644, 0);
     is_mended_beside(&manager, "service.units", "wrong");
+
+    // Programs that fail are started again each second. The second one fails once, and then does not get ready.
+    manager.must("stop", UNIT.0);
+    crash_loop_is_found(&manager, "false");
+    manager.must("stop", UNIT.0);
+    let once = "sh -c \"test -e /run/weir/failed && exec sleep infinity; touch /run/weir/failed; exit 1\"";
+    crash_loop_is_found(&manager, once);
+}
+
+/// Starts the agent's unit with a program that fails. The check finds it without a mend of the cause.
+fn crash_loop_is_found(manager: &Manager, program: &str) {
+    let replaced = format!("[Service]\nExecStart=\nExecStart={program}\n");
+    manager.write("../systemd/user/weir-agent.service.d/loop.conf", replaced, 0o644, 0);
+    assert!(manager.systemctl(&["daemon-reload"]).0);
+    assert!(!manager.systemctl(&["start", "weir-agent"]).0, "{program} fails");
+    let expected = (Value::from("wrong"), Value::from("journalctl -u weir-agent -n 20 --no-pager"));
+    // The second start of a unit, after which the check depends on the number of restarts.
+    let restarts = || manager.property("weir-agent", "NRestarts").parse::<u32>().expect("a number");
+    wait_for("a restart", 60, || restarts() > 0);
+    wait_for("the crash loop to be found", 60, || state_beside(manager, "service.units") == expected);
 }
 
 #[test]

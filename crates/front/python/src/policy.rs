@@ -52,7 +52,7 @@ impl Policy {
         self.answer(py, |signals| {
             if let Some(name) = &interface {
                 let why = |why: String| AnswerError::refused(format!("interface: {}: {why}", quote(name)));
-                interface_name(name).map_err(|text| why(text).hint("write a name such as `eth0`"))?;
+                interface_name(name).map_err(|refusal| why(refusal.cause).hint(refusal.hint))?;
             }
             let options = CheckOptions { placed, interface, for_planning };
             weir_answers::check(ReadPolicy::from_source(&self.source), &options, &mut |_| signals.poll())

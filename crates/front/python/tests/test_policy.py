@@ -136,6 +136,7 @@ def test_refused_questions_have_a_cause_and_a_hint():
         lambda: policy.plan(capacity="10Gbs"),
         lambda: policy.plan(load="100%"),
         lambda: policy.check(interface="eth*"),
+        lambda: policy.check(interface=".."),
         lambda: weir.Policy.load("no/such/file.yaml"),
     ]
     for number, question in enumerate(questions):

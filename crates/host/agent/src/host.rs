@@ -27,7 +27,7 @@ pub use readings::{KernelReadings, Traffic};
 pub use running::{AgentLock, RunningAgent};
 
 use levels::LevelCheck;
-use lock::{LOCKS, Lock, lock};
+use lock::{Lock, lock};
 use readings::Counted;
 use shaping::{limits_in_force, rates, send_limit, shaper_of};
 use std::collections::HashMap;
@@ -45,6 +45,7 @@ use weir_linux::htb::{DEFAULT_SHARE, HtbTree, MAJOR};
 use weir_linux::interface::Interface;
 use weir_linux::levels::{HostLevels, ServiceLevels};
 use weir_linux::loader::{InterfaceDatapath, LoaderError};
+use weir_linux::locks;
 use weir_linux::netlink::Socket;
 use weir_linux::pins::sweep;
 use weir_linux::sent::Sent;
@@ -190,7 +191,7 @@ pub fn check(policy: &Policy, interface: &str) -> Result<(), HostError> {
 /// of another program is there unless `force` replaces it.
 pub fn check_interface(interface: &str, force: bool) -> Result<(), HostError> {
     let interface = Interface::named(interface)?;
-    let _lock = lock(Path::new(LOCKS), &interface)?;
+    let _lock = lock(Path::new(locks::DIRECTORY), &interface)?;
     let qdiscs = tc::qdiscs(&mut Socket::open().map_err(ShaperError::from)?, interface.index());
     match tc::found(&qdiscs.map_err(ShaperError::from)?, u32::from(MAJOR) << 16, "htb") {
         Found::Foreign(found) if !force => {
@@ -246,7 +247,7 @@ impl Host {
     pub fn install(interface: &str, host_context: &HostContext<'_>, force: bool) -> Result<Self, HostError> {
         let interface = Interface::named(interface)?;
         // Declared first and so released last, also on failure.
-        let lock = lock(Path::new(LOCKS), &interface)?;
+        let lock = lock(Path::new(locks::DIRECTORY), &interface)?;
         // A policy that the interface cannot carry is refused first.
         classes_of(host_context.policy, interface.name())?;
         let (backend, obstacles) = choose(host_context)?;
@@ -609,7 +610,7 @@ impl Host {
 pub fn remove(interface: &str) -> Result<bool, HostError> {
     let removed = match Interface::named(interface) {
         Ok(interface) => {
-            let _lock = lock(Path::new(LOCKS), &interface)?;
+            let _lock = lock(Path::new(locks::DIRECTORY), &interface)?;
             let programs = match InterfaceDatapath::remove_leftover(&interface) {
                 // An agent whose lock is not visible here, because its /run is another.
                 Err(error @ LoaderError::AlreadyAttached(_)) => return Err(error.into()),
@@ -635,7 +636,7 @@ pub fn remove(interface: &str) -> Result<bool, HostError> {
 /// Deletes the state of agents on interfaces that are gone; returns on how many.
 pub fn remove_gone() -> usize {
     let gone = sweep();
-    lock::sweep(Path::new(LOCKS));
+    lock::sweep(Path::new(locks::DIRECTORY));
     gone
 }
 

@@ -9,7 +9,7 @@
 //! | the user of a URL | `http://user:mellon77@host` |
 //!
 //! A value that one text names a secret, of 6 bytes or more, is removed from all texts, also where it is in
-//! hexadecimal or base64. A path after `key` or `--token` stays: it names a file.
+//! hexadecimal or base64. A path after `key`, or an absolute one after `--token`, stays: it names a file.
 //!
 //! Limit: a secret of another form that no text names cannot be found.
 
@@ -41,7 +41,8 @@ impl Patterns {
         const VALUE: &str = r#"(?<value>\\+"[^"\n]*"|"(?:[^"\\\n]|\\.)*"|'[^'\n]*'|["'\\][^\n]*|[^\s"'&\\][^\s"'&]*)"#;
         const WORD: &str =
             "token|passw(?:or)?d|passwd|passphrase|secret|authorization|credentials?|api[-_]?key|cookie|key";
-        const NAME: &str = r"(?<name>\b[a-z0-9_.-]*";
+        // With the dashes of an option.
+        const NAME: &str = r"(?<name>(?:--|\b)[a-z0-9_.-]*";
         const SEPARATOR: &str = r#"(?<between>(?:\\?["'])?[ \t]*[:=][ \t]*(?:(?:bearer|basic|digest)[ \t]+)?)"#;
         const DIGIT: &str = "[0-9A-Fa-f]";
         const PAIR: &str = r"(?:[0-9A-Fa-f]{2}[:. \t-]){15,}[0-9A-Fa-f]{2}";
@@ -127,8 +128,9 @@ fn secret_value<'a>(found: &Captures<'a>) -> Option<&'a str> {
     let value = found.name("value")?.as_str().trim_matches(['"', '\'', '\\']);
     let name = found["name"].to_ascii_lowercase();
     // The option of `weir pods` names a file. Base64 may begin with `/`, too, and is removed by its form.
+    let is_option = |option: &str| name == option && matches!(found["between"].trim(), "" | "=");
     let is_path =
-        name.ends_with("key") && value.starts_with(['/', '.', '~']) || name == "--token" && value.starts_with('/');
+        name.ends_with("key") && value.starts_with(['/', '.', '~']) || is_option("--token") && value.starts_with('/');
     (!value.is_empty() && value != MARK && !is_path).then_some(value)
 }
 

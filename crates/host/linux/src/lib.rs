@@ -11,6 +11,7 @@
 //! | [`settings`] | their configuration: rules, shares, limits, keys |
 //! | [`readings`] | their counters and meters |
 //! | [`pins`] | pinned maps and links, which outlive a process |
+//! | [`locks`] | locks of agents, and whether a process has one |
 //! | [`shaper`] | choice of the enforcement mechanism; rates by service |
 //! | [`htb_shaper`], [`htb`], [`class`] | services and destinations as HTB classes; the tree; one class's numbers |
 //! | [`edt_shaper`], [`fq`] | services and destinations by departure times; the qdisc that applies them |
@@ -55,6 +56,7 @@ pub mod interface;
 mod keys;
 pub mod levels;
 pub mod loader;
+pub mod locks;
 #[doc(hidden)]
 pub mod maps;
 pub mod netlink;

@@ -21,6 +21,8 @@ use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
+/// The file of the namespace of the calling thread.
+pub const CURRENT: &str = "/proc/thread-self/ns/net";
 /// Where `ip netns` keeps names.
 const NAMES: &str = "/run/netns";
 
@@ -252,7 +254,15 @@ pub fn scratch<T: Send>(work: impl FnOnce() -> T + Send) -> io::Result<T> {
 
 /// The namespace of the calling thread, held open.
 pub(crate) fn current() -> io::Result<File> {
-    File::open("/proc/thread-self/ns/net")
+    File::open(CURRENT)
+}
+
+/// The inode of the namespace of the calling thread. No two namespaces have the same one at a time.
+///
+/// # Errors
+/// [`CURRENT`] cannot be read.
+pub fn inode() -> io::Result<u64> {
+    Ok(fs::metadata(CURRENT)?.ino())
 }
 
 /// Runs `work` inside the namespace: here where the calling thread is in it, otherwise on a thread that enters it

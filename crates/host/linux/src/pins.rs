@@ -29,7 +29,7 @@ use std::fs::{self, File, TryLockError};
 use std::io;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
-use std::os::unix::fs::{DirBuilderExt, MetadataExt};
+use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 use weir_datapath::abi::VERSION;
 
@@ -38,8 +38,10 @@ const BPF_FS_MAGIC: i64 = 0xcafe_4a11;
 const ROOT: &str = "/sys/fs/bpf/weir";
 /// The start of the name of a directory of a forwarder's port.
 const FORWARDER: &str = "credits-forwarder-";
+/// The links of an agent to its interface, where its programs are attached by tcx.
+pub const AGENT_LINKS: [&str; 2] = ["weir_egress", "weir_ingress"];
 /// The links of agents and of forwarders to their interface.
-const LINKS: [&str; 4] = ["weir_egress", "weir_ingress", "weir_forward_tx", "weir_forward_rx"];
+const LINKS: [&str; 4] = [AGENT_LINKS[0], AGENT_LINKS[1], "weir_forward_tx", "weir_forward_rx"];
 
 /// Pins cannot be created or deleted.
 #[derive(Debug, thiserror::Error)]
@@ -73,8 +75,7 @@ impl Pins {
     /// The pins of `interface` in the namespace of the calling thread. Mounts the file system if it is missing.
     pub(crate) fn of(interface: &Interface) -> Result<Self, PinError> {
         mount()?;
-        let namespace = netns::current().and_then(|file| file.metadata());
-        let inode = namespace.map_err(io_error(Path::new("/proc/thread-self/ns/net")))?.ino();
+        let inode = own_namespace()?;
         Ok(Self { directory: Path::new(ROOT).join(format!("v{VERSION:016x}-{inode}-{}", interface.index())) })
     }
 
@@ -148,7 +149,7 @@ impl Pins {
 
     /// Whether the link of this name is pinned and attached to the interface of this index.
     pub(crate) fn leads_to(&self, name: &str, interface: u32) -> bool {
-        interface_of(&self.path(name)) == Some(interface)
+        interface_of(&self.path(name)).is_ok_and(|index| index == interface)
     }
 
     /// The names of pins that start like this.
@@ -181,7 +182,8 @@ impl Pins {
     /// The pins of all interfaces of agents, of any version, in the network namespace of this inode.
     pub(crate) fn of_namespace(inode: u64) -> Vec<Self> {
         let is_there = |name: &str| interface_in(name).is_some_and(|(namespace, _)| namespace == inode);
-        directories().into_iter().filter(|(name, _)| is_there(name)).map(|(_, directory)| Self { directory }).collect()
+        let all = directories().unwrap_or_default().into_iter();
+        all.filter(|(name, _)| is_there(name)).map(|(_, directory)| Self { directory }).collect()
     }
 
     /// The directories of the same interface under other versions of the maps.
@@ -189,7 +191,8 @@ impl Pins {
         let own = self.directory.file_name().and_then(|name| name.to_str()).unwrap_or_default();
         let Some((_, which)) = own.split_once('-') else { return Vec::new() };
         let same = |name: &str| name != own && name.split_once('-').is_some_and(|(_, other)| other == which);
-        directories().into_iter().filter(|(name, _)| same(name)).map(|(_, directory)| Self { directory }).collect()
+        let all = directories().unwrap_or_default().into_iter();
+        all.filter(|(name, _)| same(name)).map(|(_, directory)| Self { directory }).collect()
     }
 }
 
@@ -208,32 +211,44 @@ pub enum Daemon {
 /// # Errors
 /// The namespace cannot be read.
 pub fn interfaces(of: Daemon) -> Result<Vec<String>, PinError> {
-    let namespace = netns::current().and_then(|file| file.metadata());
-    let inode = namespace.map_err(io_error(Path::new("/proc/thread-self/ns/net")))?.ino();
+    let inode = own_namespace()?;
     let index = |name: String| {
         let is_of = name.starts_with(FORWARDER) == (of == Daemon::Forwarder);
         interface_in(&name).filter(|(namespace, _)| is_of && *namespace == inode).map(|(_, index)| index)
     };
-    let mut indexes: Vec<u32> = directories().into_iter().filter_map(|(name, _)| index(name)).collect();
+    let mut indexes: Vec<u32> =
+        directories().unwrap_or_default().into_iter().filter_map(|(name, _)| index(name)).collect();
     indexes.sort_unstable();
     indexes.dedup();
     Ok(indexes.into_iter().filter_map(|index| name_of(index).ok()).collect())
+}
+
+/// The directories of pins of agents and forwarders in the namespace of the calling thread, each with the index of its
+/// interface; none without the BPF file system.
+///
+/// # Errors
+/// The namespace or the directory of all pins cannot be read.
+pub fn of_interfaces() -> Result<Vec<(PathBuf, u32)>, PinError> {
+    let own = own_namespace()?;
+    let index = |name: &str| interface_in(name).filter(|(namespace, _)| *namespace == own).map(|(_, index)| index);
+    let all = directories().map_err(io_error(Path::new(ROOT)))?;
+    Ok(all.into_iter().filter_map(|(name, directory)| Some((directory, index(&name)?))).collect())
 }
 
 /// Deletes the pins of deleted interfaces: those with a link to no interface, and those without a
 /// link of an interface that is missing in its namespace, if that is the calling thread's. Returns
 /// how many.
 pub fn sweep() -> usize {
-    let own = netns::current().and_then(|file| file.metadata()).ok().map(|namespace| namespace.ino());
+    let own = netns::inode().ok();
     let dead = |name: &str, directory: &Path| {
-        let link = |name: &str| interface_of(&directory.join(name));
+        let link = |name: &str| interface_of(&directory.join(name)).ok();
         match LINKS.iter().find_map(|name| link(name)) {
             Some(interface) => interface == 0,
-            None => interface_in(name).is_some_and(|(namespace, index)| Some(namespace) == own && !is_there(index)),
+            None => interface_in(name).is_some_and(|(namespace, index)| Some(namespace) == own && is_gone(index)),
         }
     };
     let Ok(_locked) = lock() else { return 0 };
-    let gone = directories().into_iter().filter(|(name, directory)| dead(name, directory));
+    let gone = directories().unwrap_or_default().into_iter().filter(|(name, directory)| dead(name, directory));
     // An agent that has locked a directory is about to pin there.
     let release = |(name, directory): (String, PathBuf)| {
         let is_here = interface_in(&name).is_some_and(|(namespace, _)| Some(namespace) == own);
@@ -251,10 +266,15 @@ fn interface_in(name: &str) -> Option<(u64, u32)> {
     Some((parts.next()?.parse().ok()?, index))
 }
 
-/// Whether the calling thread's namespace has an interface of this index.
-fn is_there(index: u32) -> bool {
-    // Only ENXIO proves that there is none.
-    name_of(index).err().is_none_or(|error| error.raw_os_error() != Some(libc::ENXIO))
+/// Whether the calling thread's namespace has no interface of this index.
+pub fn is_gone(index: u32) -> bool {
+    // Another error proves nothing.
+    name_of(index).is_err_and(|error| error.raw_os_error() == Some(libc::ENXIO))
+}
+
+/// The inode of the calling thread's namespace.
+fn own_namespace() -> Result<u64, PinError> {
+    netns::inode().map_err(io_error(Path::new(netns::CURRENT)))
 }
 
 /// The name of the interface of this index in the calling thread's namespace.
@@ -278,7 +298,7 @@ pub(crate) fn remove_of_namespace(inode: u64) {
     let which = format!("-{inode}-");
     // Without the file system there are no pins.
     let Ok(_locked) = lock() else { return };
-    for (name, directory) in directories() {
+    for (name, directory) in directories().unwrap_or_default() {
         if name.contains(&which) {
             // `sweep` deletes the rest after the interface is gone.
             let _ = remove(&directory);
@@ -286,11 +306,16 @@ pub(crate) fn remove_of_namespace(inode: u64) {
     }
 }
 
-/// The index of the interface of a pinned tcx link, 0 if that is deleted; `None` if there is no such link.
-fn interface_of(path: &Path) -> Option<u32> {
-    let link = pinned(path).ok()?;
-    let about = fs::read_to_string(format!("/proc/thread-self/fdinfo/{}", link.as_raw_fd())).ok()?;
-    about.lines().find_map(|line| line.strip_prefix("ifindex:"))?.trim().parse().ok()
+/// The index of the interface of a pinned tcx link; 0 if the link is detached, as it is once the interface is deleted.
+///
+/// # Errors
+/// [`NotFound`](io::ErrorKind::NotFound) without such a pin, [`Other`](io::ErrorKind::Other) for a pin of another kind,
+/// such as a map; otherwise the pin cannot be opened, or its description in `/proc` cannot be read.
+pub fn interface_of(pin: &Path) -> io::Result<u32> {
+    let link = pinned(pin)?;
+    let about = fs::read_to_string(format!("/proc/thread-self/fdinfo/{}", link.as_raw_fd()))?;
+    let index = about.lines().find_map(|line| line.strip_prefix("ifindex:"));
+    index.and_then(|index| index.trim().parse().ok()).ok_or_else(|| io::Error::other("not a link to an interface"))
 }
 
 /// Opens a pin.
@@ -325,20 +350,19 @@ fn detach(path: &Path) -> io::Result<()> {
     }
 }
 
-fn directories() -> Vec<(String, PathBuf)> {
-    let Ok(entries) = fs::read_dir(ROOT) else { return Vec::new() };
-    entries
-        .filter_map(|entry| {
-            let entry = entry.ok()?;
-            Some((entry.file_name().into_string().ok()?, entry.path()))
-        })
-        .collect()
+/// All directories of pins, with their names; none without the BPF file system.
+fn directories() -> io::Result<Vec<(String, PathBuf)>> {
+    let entries = match fs::read_dir(ROOT) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
+        entries => entries?,
+    };
+    Ok(entries.flatten().filter_map(|entry| Some((entry.file_name().into_string().ok()?, entry.path()))).collect())
 }
 
 fn remove(directory: &Path) -> Result<(), PinError> {
     for pin in fs::read_dir(directory).into_iter().flatten().flatten() {
         // Of maps, and of links to deleted interfaces, there is nothing to detach.
-        if interface_of(&pin.path()).is_some_and(|interface| interface != 0) {
+        if interface_of(&pin.path()).is_ok_and(|interface| interface != 0) {
             detach(&pin.path()).map_err(io_error(&pin.path()))?;
         }
     }
@@ -403,8 +427,21 @@ mod tests {
 
     #[test]
     fn interface_exists_or_not() {
-        assert!(is_there(1), "lo");
-        assert!(!is_there(0x7fff_fff0));
+        assert!(!is_gone(1), "lo");
+        assert!(is_gone(0x7fff_fff0));
+    }
+
+    #[test]
+    fn pins_of_another_kind_lead_to_no_interface() {
+        let missing = interface_of(&Path::new(ROOT).join("v0-1-7/no-such-pin")).expect_err("no such pin");
+        // SAFETY: plain system call without arguments.
+        if unsafe { libc::geteuid() } != 0 || mount().is_err() {
+            return;
+        }
+        assert_eq!(missing.kind(), io::ErrorKind::NotFound);
+        // A directory of the file system is no pin.
+        let directory = interface_of(Path::new(BPF_FS)).expect_err("no pin");
+        assert_ne!(directory.kind(), io::ErrorKind::NotFound, "{directory}");
     }
 
     #[test]

@@ -3,6 +3,7 @@
 use crate::text;
 use std::collections::BTreeSet;
 use weir_datapath::{Unenforceable, fits, fits_forwarders, refusal_anywhere};
+use weir_document::scalar::Refusal;
 use weir_document::{Diagnostic, Diagnostics};
 use weir_policy::{Policy, glob};
 
@@ -84,12 +85,44 @@ pub(super) fn guest_remark(policy: &Policy, name: &str) -> Option<Diagnostic> {
     Some(policy.note(&keys, &cause, &hint))
 }
 
-/// Reads the name of an interface: at most 15 bytes without blanks, `/` and `:`, as Linux has them, and no glob.
+/// Reads the name of an interface: at most 15 bytes without blanks, `/` and `:`, not `.` or `..`, as Linux has them
+/// (`dev_valid_name` in net/core/dev.c), and no glob.
 ///
 /// # Errors
 /// Other texts.
-pub fn interface_name(text: &str) -> Result<String, String> {
+pub fn interface_name(text: &str) -> Result<String, Refusal> {
+    let refused = |cause: &str| Err(Refusal::new(cause, "write a name such as `eth0`"));
     let is_letter = |c: char| c.is_ascii_graphic() && !matches!(c, '/' | ':' | '*' | '?');
-    let is_name = (1..=15).contains(&text.len()) && text.chars().all(is_letter);
-    if is_name { Ok(text.to_owned()) } else { Err("it is not the name of an interface".to_owned()) }
+    match text {
+        "." | ".." => refused("Linux has no interface of this name, since it has directories of interfaces by name"),
+        _ if !(1..=15).contains(&text.len()) || !text.chars().all(is_letter) => {
+            refused("it is not the name of an interface")
+        }
+        _ => Ok(text.to_owned()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_of_interfaces_are_those_of_linux() {
+        for name in ["eth0", "eth0.7", "...", ".a", "a", "fifteen-letters"] {
+            assert_eq!(interface_name(name).as_deref(), Ok(name));
+        }
+        for (text, cause) in [
+            (".", "Linux has no interface of this name"),
+            ("..", "Linux has no interface of this name"),
+            ("", "not the name of an interface"),
+            ("sixteen-letters-", "not the name of an interface"),
+            ("a/b", "not the name of an interface"),
+            ("eth0:1", "not the name of an interface"),
+            ("eth 0", "not the name of an interface"),
+            ("eth*", "not the name of an interface"),
+        ] {
+            let refusal = interface_name(text).expect_err(text);
+            assert!(refusal.cause.contains(cause) && refusal.hint.contains("`eth0`"), "{text}: {refusal:?}");
+        }
+    }
 }

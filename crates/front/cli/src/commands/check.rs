@@ -2,9 +2,9 @@
 
 use crate::error::{CommandError, Exit};
 use crate::output::{Style, Table, Ui};
-use crate::{credits, input, levels, mechanisms, tenants, text};
+use crate::{credits, input, levels, mechanisms, tenants, text, values};
 use std::path::PathBuf;
-use weir_answers::check::{Check, CheckOptions, ValidPolicy, guarantees, interface_name};
+use weir_answers::check::{Check, CheckOptions, ValidPolicy, guarantees};
 use weir_answers::tenants::spread_cost;
 use weir_policy::TenantPaths;
 use weir_report::json;
@@ -72,7 +72,7 @@ pub(crate) struct Args {
     #[arg(long, value_name = "FILE")]
     placed: Option<PathBuf>,
     /// Check for an agent on this interface
-    #[arg(long, value_name = "NAME", value_parser = interface_name)]
+    #[arg(long, value_name = "NAME", value_parser = values::interface)]
     interface: Option<String>,
     /// Check for `weir plan`, `allocate` and `place` alone: what agents and forwarders refuse is a remark
     #[arg(long)]

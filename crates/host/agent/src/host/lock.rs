@@ -1,7 +1,8 @@
 //! One agent for an interface at a time.
 //!
-//! Two locks: that of an interface, by its index, is taken by each process that changes the interface; that of an
-//! agent, by the interface's name, is held as long as the agent runs, also while the interface is absent.
+//! Two locks ([`weir_linux::locks`]): that of an interface, by its index, is taken by each process that changes the
+//! interface; that of an agent, by the interface's name, is held as long as the agent runs, also while the interface is
+//! absent.
 
 use super::HostError;
 use std::fs::{self, File, Metadata, OpenOptions, TryLockError};
@@ -11,11 +12,7 @@ use std::path::{Path, PathBuf};
 use std::thread;
 use std::time::Duration;
 use weir_linux::interface::Interface;
-
-/// The directory of locks, which is Weir's and which a restart of the host empties.
-pub(super) const LOCKS: &str = "/run/weir";
-const PREFIX: &str = "weir-agent-";
-const SUFFIX: &str = ".lock";
+use weir_linux::{locks, netns};
 
 /// A lock, which one process has at a time. Dropping it releases it and deletes its file; a kill releases it and leaves
 /// the file.
@@ -41,41 +38,19 @@ impl Drop for Lock {
     }
 }
 
-/// The locks of the network namespace of this thread, since the same name or index is another interface in another
-/// namespace.
-struct Locks<'a> {
-    directory: &'a Path,
-    /// The namespace's inode.
-    namespace: u64,
-}
-
-impl<'a> Locks<'a> {
-    fn within(directory: &'a Path) -> Result<Self, HostError> {
-        const NAMESPACE: &str = "/proc/thread-self/ns/net";
-        let namespace = fs::metadata(NAMESPACE);
-        let namespace = namespace.map_err(|error| HostError::Lock { lock: NAMESPACE.into(), error })?.ino();
-        Ok(Self { directory, namespace })
-    }
-
-    /// The lock of a process that changes an interface.
-    fn of_interface(&self, index: u32) -> PathBuf {
-        self.directory.join(format!("{PREFIX}{}-{index}{SUFFIX}", self.namespace))
-    }
-
-    /// The lock of the agent of an interface, also while there is no interface of this name.
-    fn of_agent(&self, name: &str) -> PathBuf {
-        self.directory.join(format!("{PREFIX}{}-of-{name}{SUFFIX}", self.namespace))
-    }
+/// The file of a lock, which has the inode of this thread's namespace in its name.
+fn file(named: io::Result<PathBuf>) -> Result<PathBuf, HostError> {
+    named.map_err(|error| HostError::Lock { lock: netns::CURRENT.into(), error })
 }
 
 /// Takes the lock of an interface.
 pub(super) fn lock(directory: &Path, interface: &Interface) -> Result<Lock, HostError> {
-    acquire(directory, &Locks::within(directory)?.of_interface(interface.index()), interface.name())
+    acquire(directory, &file(locks::of_interface(directory, interface.index()))?, interface.name())
 }
 
 /// Takes the lock that an agent has as long as it runs: [`holder`] finds the agent by it.
 pub(super) fn lock_agent(directory: &Path, interface: &Interface) -> Result<Lock, HostError> {
-    acquire(directory, &Locks::within(directory)?.of_agent(interface.name()), interface.name())
+    acquire(directory, &file(locks::of_agent(directory, interface.name()))?, interface.name())
 }
 
 /// The attempts to take a lock, and the time between two of them: [`holder`] and [`sweep`] have the lock of a killed
@@ -146,19 +121,10 @@ impl Holder {
 
 /// The agent of an interface of this name; `None` if no agent runs, or if it has not yet written its number.
 pub(super) fn holder(directory: &Path, interface: &str) -> Result<Option<Holder>, HostError> {
-    let path = Locks::within(directory)?.of_agent(interface);
+    let path = file(locks::of_agent(directory, interface))?;
     let failed = |error| HostError::Lock { lock: path.clone(), error };
     loop {
-        let mut file = match File::open(&path) {
-            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
-            file => file.map_err(failed)?,
-        };
-        match file.try_lock_shared() {
-            // Left by a killed agent. The lock is released with the file.
-            Ok(()) => return Ok(None),
-            Err(TryLockError::WouldBlock) => {}
-            Err(TryLockError::Error(error)) => return Err(failed(error)),
-        }
+        let Some(mut file) = locks::held(&path).map_err(failed)? else { return Ok(None) };
         let mut text = String::new();
         file.read_to_string(&mut text).map_err(failed)?;
         // A locked file that was deleted is the one of an agent that ends.
@@ -184,12 +150,9 @@ fn id(file: &Metadata) -> (u64, u64) {
 
 /// Whether a process of this network namespace changes the interface.
 pub(super) fn is_locked(directory: &Path, interface: &Interface) -> Result<bool, HostError> {
-    let path = Locks::within(directory)?.of_interface(interface.index());
-    match File::open(&path) {
-        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(false),
-        Err(error) => Err(HostError::Lock { lock: path, error }),
-        Ok(file) => Ok(matches!(file.try_lock_shared(), Err(TryLockError::WouldBlock))),
-    }
+    let path = file(locks::of_interface(directory, interface.index()))?;
+    let held = locks::held(&path).map_err(|error| HostError::Lock { lock: path, error })?;
+    Ok(held.is_some())
 }
 
 /// Deletes unlocked files of killed agents, and the directory if it is empty then.
@@ -197,8 +160,7 @@ pub(super) fn sweep(directory: &Path) {
     let Ok(entries) = fs::read_dir(directory) else { return };
     for path in entries.flatten().map(|entry| entry.path()) {
         let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
-        if name.starts_with(PREFIX)
-            && name.ends_with(SUFFIX)
+        if locks::is_name(name)
             && let Ok(file) = File::open(&path)
             && file.try_lock().is_ok()
             && is_at(&file, &path)

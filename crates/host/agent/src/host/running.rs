@@ -10,13 +10,14 @@
 //! process 1 does not have the file open either, and the error names the namespace.
 
 use super::HostError;
-use super::lock::{LOCKS, Lock, holder, is_locked, lock_agent, pause};
+use super::lock::{Lock, holder, is_locked, lock_agent, pause};
 use std::io;
 use std::os::fd::{AsRawFd as _, FromRawFd as _, OwnedFd};
 use std::path::Path;
 use std::ptr;
 use std::time::Duration;
 use weir_linux::interface::Interface;
+use weir_linux::locks;
 
 /// The lock of an agent, by which [`RunningAgent::of`] finds its process. Dropping it releases it.
 #[derive(Debug)]
@@ -29,7 +30,7 @@ impl AgentLock {
     /// SIGHUP, which ends other processes.
     pub fn take(interface: &str) -> Result<Self, HostError> {
         let interface = Interface::named(interface)?;
-        Ok(Self { _lock: lock_agent(Path::new(LOCKS), &interface)? })
+        Ok(Self { _lock: lock_agent(Path::new(locks::DIRECTORY), &interface)? })
     }
 }
 
@@ -44,7 +45,7 @@ impl RunningAgent {
     /// The agent of the interface of this name in the network namespace of this thread; `None` if none runs. The
     /// interface may be absent.
     pub fn of(interface: &str) -> Result<Option<Self>, HostError> {
-        Self::within(Path::new(LOCKS), interface)
+        Self::within(Path::new(locks::DIRECTORY), interface)
     }
 
     fn within(directory: &Path, interface: &str) -> Result<Option<Self>, HostError> {
@@ -69,7 +70,7 @@ impl RunningAgent {
     /// Whether another process of Weir changes the interface, as an agent of a version without the agent's lock does.
     pub fn is_of_an_earlier_version(interface: &str) -> Result<bool, HostError> {
         match Interface::named(interface) {
-            Ok(interface) => is_locked(Path::new(LOCKS), &interface),
+            Ok(interface) => is_locked(Path::new(locks::DIRECTORY), &interface),
             Err(_) => Ok(false),
         }
     }

@@ -6,14 +6,11 @@
 //!
 //! Worked example: in a namespace of inode 4026531840, `/run/weir/weir-switch-4026531840.lock`.
 
+use crate::{locks, netns};
 use std::fs::{self, File, OpenOptions};
 use std::io;
-use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
-
-/// The directory of Weir's locks, which a restart of the host empties.
-const LOCKS: &str = "/run/weir";
-const NAMESPACE: &str = "/proc/thread-self/ns/net";
 
 /// The lock cannot be taken.
 #[derive(Debug, thiserror::Error)]
@@ -33,8 +30,8 @@ pub struct SwitchLock(#[expect(dead_code, reason = "the open file is the lock")]
 impl SwitchLock {
     /// Takes the lock of the calling thread's namespace, and waits while another process has it.
     pub fn take() -> Result<Self, LockError> {
-        let namespace = fs::metadata(NAMESPACE).map_err(|error| LockError { lock: NAMESPACE.into(), error })?;
-        Self::of(Path::new(LOCKS), namespace.ino())
+        let namespace = netns::inode().map_err(|error| LockError { lock: netns::CURRENT.into(), error })?;
+        Self::of(Path::new(locks::DIRECTORY), namespace)
     }
 
     fn of(directory: &Path, namespace: u64) -> Result<Self, LockError> {
