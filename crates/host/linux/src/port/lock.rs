@@ -56,6 +56,7 @@ impl SwitchLock {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::os::unix::fs::MetadataExt as _;
     use std::sync::atomic::{AtomicU32, Ordering};
 
     #[test]
