@@ -131,6 +131,9 @@ fn installed_files_work(container: &Container) {
     let page = container.must(&["man", "-w", "weir-switch-apply"]);
     assert_eq!(page.trim(), "/usr/share/man/man1/weir-switch-apply.1.gz");
     container.must(&["getent", "passwd", "weir"]);
+    for name in ["rbac", "token", "daemonset"] {
+        assert!(container.path(&format!("/usr/share/doc/weir/kubernetes/{name}.yaml")).exists(), "{name}");
+    }
 }
 
 /// Writes the policy and the key.
