@@ -30,8 +30,9 @@ help:          ## List the targets
 setup:         ## Install missing Debian packages, and check the Rust toolchain
 	@./tools/setup.sh $(SETUP)
 
-# These also need the tools of tests that are no Debian packages.
-test soak test-realtime unit: SETUP = test
+# These also need the tools of tests that are no Debian packages. `setup` is made once for all goals, so that their list
+# decides and not the target that needs it.
+SETUP = $(if $(filter test soak test-realtime unit,$(MAKECMDGOALS)),test)
 
 build: setup   ## Build the program: target/release/weir
 	$(CARGO) build --release --locked -p weir -p weir-cni
