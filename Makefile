@@ -34,8 +34,9 @@ help:          ## List the targets
 setup:         ## Install missing Debian packages, and check the Rust toolchain
 	@./tools/setup.sh $(SETUP)
 
-# These also need the tools of tests that are no Debian packages.
-test soak test-realtime unit: SETUP = test
+# These also need the tools of tests that are no Debian packages. `setup` is made once for all goals, so that their list
+# decides and not the target that needs it.
+SETUP = $(if $(filter test soak test-realtime unit,$(MAKECMDGOALS)),test)
 
 build: setup   ## Build the program: target/release/weir
 	$(CARGO) build --release --locked -p weir -p weir-cni
@@ -57,6 +58,11 @@ install:       ## Install the programs, their systemd units and settings: PREFIX
 	    install -m 644 packaging/$$file $(DESTDIR)/etc/weir/$$file; done
 
 uninstall:     ## Remove the programs and their units; /etc/weir and /var/lib/weir stay
+	@cd $(DESTDIR)/etc/cni/net.d 2>/dev/null || exit 0; \
+	lists=$$(grep -ls '"weir-cni"' $$PWD/*.conf $$PWD/*.conflist $$PWD/*.json); [ -z "$$lists" ] || { \
+	    echo "error: the container runtime uses the plugin weir-cni:" $$lists; \
+	    echo "hint: take weir-cni out of this file, then repeat the removal; limits of running pods stay"; \
+	    exit 1; } >&2
 	rm -f $(DESTDIR)$(PREFIX)/bin/weir $(DESTDIR)$(PREFIX)/lib/cni/weir-cni \
 	    $(DESTDIR)$(PREFIX)/lib/sysusers.d/weir.conf \
 	    $(DESTDIR)$(PREFIX)/lib/systemd/system/weir-agent.service \

@@ -2,8 +2,7 @@
 # Makes the Debian package of the program that was built: target/debian/weir_VERSION_ARCHITECTURE.deb. The metadata and
 # the list of files are in crates/front/cli/Cargo.toml, the maintainer scripts in packaging/deb.
 #
-#   tools/deb.sh                   of target/release/weir, with the version of the program; with unreleased changes
-#                                  also the commit: 0.2.0+git20261129095720.c6c8a03a-1
+#   tools/deb.sh                   of target/release/weir, with the version of tools/deb-version.sh
 #   tools/deb.sh dev 0.1.0~test    of another profile, with another version, for tests
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -39,17 +38,8 @@ found=$("$program" --version)
 [ "$found" = "weir $number" ] ||
     fail "$program has version ${found#weir }, and the newest of CHANGELOG.md is $number" "make build"
 if [ -z "$version" ]; then
-    version=$number-1
-    # Two builds with different contents have different versions, and both are older than the next release.
-    unreleased='/^## /{on = /Unreleased/; next} on && /^- /{found = 1} END{exit !found}'
-    if awk "$unreleased" CHANGELOG.md; then
-        commit=$(TZ=UTC git log -1 --format=%cd.%h --date=format-local:%Y%m%d%H%M%S) ||
-            fail "CHANGELOG.md has unreleased changes, and this is no checkout of Git that names their commit" \
-                 "name the version: tools/deb.sh $profile VERSION"
-        [ -z "$(git status --porcelain --untracked-files=no)" ] || commit+=.changed
-        version=$number+git$commit-1
-        day=$(git log -1 --format=%cI)
-    fi
+    found=$(./tools/deb-version.sh)
+    read -r version day <<< "$found"
 fi
 gzip -9n > "$files/changelog.Debian.gz" <<END
 weir ($version) stable; urgency=medium

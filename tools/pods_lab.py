@@ -10,7 +10,8 @@ import time
 
 PLUGINS = "/usr/lib/cni"
 PEER = "10.90.0.2"
-PREFIX = "wpc"
+# Of the namespaces, one of each program: two that run at a time do not remove each other's.
+PREFIX = {"pods-compare": "wpc", "pods-guarantees": "wpg"}[os.path.basename(sys.argv[0])]
 RUNTIME_BURST = 2**31 - 1
 
 

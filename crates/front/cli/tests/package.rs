@@ -103,6 +103,7 @@ fn package_is_installed_upgraded_removed_and_purged() {
 
     install(&container, &new);
     running_agent_prevents_the_removal(&container, &pair);
+    plugin_in_use_prevents_the_removal(&container);
     records_of_pods_survive_the_removal(&container);
     container.must(&["dpkg", "--purge", "weir"]);
     assert!(!container.path("/run/weir").exists());
@@ -133,6 +134,9 @@ fn installed_files_work(container: &Container) {
     let documents = "/usr/share/doc/weir";
     container.must(&["grep", "-q", "weir check policy.yaml", &format!("{documents}/html/tutorials/share-a-link.html")]);
     container.must(&["weir", "sim", "--check", &format!("{documents}/examples/scenarios/incast.scenario.yaml")]);
+    for name in ["rbac", "token", "daemonset"] {
+        assert!(container.path(&format!("/usr/share/doc/weir/kubernetes/{name}.yaml")).exists(), "{name}");
+    }
 }
 
 /// Writes the policy and the key.
@@ -205,6 +209,30 @@ fn running_agent_prevents_the_removal(container: &Container, pair: &Pair) {
     container.must(&["pkill", "-TERM", "--full", "by-hand.json"]);
     assert!(agent.wait().expect("ends").success());
     fs::remove_dir_all(container.path("/etc/weir")).expect("removed");
+}
+
+/// Configures the CNI plugin: a removal fails, and the plugin stays. Files that runtimes do not read are no reason.
+fn plugin_in_use_prevents_the_removal(container: &Container) {
+    let directory = container.path("/etc/cni/net.d");
+    let existed = ["/etc/cni", "/etc/cni/net.d"].map(|path| container.path(path).exists());
+    fs::create_dir_all(&directory).expect("made");
+    let [list, copy] = ["10-wpk.conflist", "10-wpk.conflist.old"].map(|name| directory.join(name));
+    for file in [&list, &copy] {
+        fs::write(file, r#"{"plugins": [{"type": "bridge"}, {"type":"weir-cni"}]}"#).expect("written");
+    }
+    let (removed, output) = container.run(&["dpkg", "--remove", "weir"]);
+    assert!(!removed && output.contains("weir-cni: /etc/cni/net.d/10-wpk.conflist\n"), "{output}");
+    assert!(container.path("/usr/lib/cni/weir-cni").exists());
+    fs::remove_file(&list).expect("removed");
+    container.must(&["dpkg", "--remove", "weir"]);
+    assert!(!container.path("/usr/lib/cni/weir-cni").exists());
+    container.must(&["dpkg", "--force-unsafe-io", "--install", "/tmp/weir.deb"]);
+    fs::remove_file(&copy).expect("removed");
+    for (path, existed) in ["/etc/cni/net.d", "/etc/cni"].into_iter().zip(existed.into_iter().rev()) {
+        if !existed {
+            fs::remove_dir(container.path(path)).expect("removed");
+        }
+    }
 }
 
 /// Removes the package while a pod runs: its record stays, which an agent needs once Weir is installed again.

@@ -82,7 +82,7 @@ pub struct Configuration {
 #[derive(Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct ResultKeys {
-    /// Absent where the runtime leaves it to the configuration's.
+    /// Absent in results of runtimes that omit it; the version of the configuration applies.
     #[serde(default, deserialize_with = "present")]
     cni_version: Option<String>,
     #[serde(default)]
@@ -104,7 +104,7 @@ struct ResultAddress {
     interface: Option<usize>,
 }
 
-/// A key that is there, so that `null` is no text.
+/// Deserialises a key that is present; `null` is an error.
 fn present<'de, D: serde::Deserializer<'de>>(value: D) -> Result<Option<String>, D::Error> {
     String::deserialize(value).map(Some)
 }

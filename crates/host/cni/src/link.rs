@@ -28,7 +28,7 @@ const IFLA_LINK: u16 = 5;
 const IFLA_LINKINFO: u16 = 18;
 const IFLA_INFO_KIND: u16 = 1;
 const IFLA_LINK_NETNSID: u16 = 37;
-const IFLA_GSO_MAX_SEGS: u16 = 40;
+pub(crate) const IFLA_GSO_MAX_SEGS: u16 = 40;
 /// linux/rtnetlink.h, linux/net_namespace.h
 const RTM_GETNSID: u16 = 90;
 const NETNSA_NSID: u16 = 1;
@@ -45,7 +45,7 @@ pub struct Link {
     pub hardware: String,
     /// Its MTU.
     pub mtu: u32,
-    /// The most segments of a super-packet.
+    /// The most segments of a GSO packet.
     pub segments: Option<u32>,
     kind: String,
     peer: Option<u32>,
@@ -112,7 +112,7 @@ impl Namespace {
     }
 }
 
-/// Whether a file is a namespace: of the kernel's file system for them.
+/// Whether a file is in nsfs, the kernel's file system of namespaces.
 fn is_namespace(file: &File) -> io::Result<bool> {
     // linux/magic.h
     const NSFS_MAGIC: u64 = 0x6e73_6673;

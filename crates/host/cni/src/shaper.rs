@@ -13,8 +13,8 @@
 //! A kernel without fq_codel gets a bfifo of [`QUEUE_TIME`] at the rate, and ADD reports that on standard error: a
 //! pod's small messages then wait behind its bulk data. At the pod's end TCP keeps that short by itself.
 //!
-//! Where the sender's socket is in the same namespace, as at the pod's end, TCP's small queue limits throttle the
-//! sender before packets are dropped: two buffers of each connection wait. There the buffers of sockets are limited to
+//! Where the sender's socket is in the same namespace, as at the pod's end, TCP small queues stop a sender before the
+//! queue drops its packets: each connection has at most two GSO packets in the queue. There a GSO packet has at most
 //! the segments of [`SEGMENTS_TIME`] at the rate (`gso_max_segs`); with 64 KiB, eight connections would fill a second.
 //!
 //! Worked example: 10 Mb/s over an MTU of 1,500: 1,250,000 B/s, burst 15,140 B (ten frames), target 5 ms, interval
@@ -24,7 +24,7 @@
 //! §4.3.
 
 use crate::error::{CniError, Code};
-use crate::link::{Link, kernel};
+use crate::link::{IFLA_GSO_MAX_SEGS, Link, kernel};
 use std::fmt;
 use weir_linux::netlink::{Message, Socket, attribute, read_u32, read_u64};
 use weir_linux::tc::{self, Qdisc, TC_H_ROOT, TCA_KIND, TCA_OPTIONS, TCMSG, tcmsg};
@@ -41,7 +41,7 @@ const CLASS: u32 = HANDLE | 1;
 const BURST_TIME: Duration = Duration::from_millis(2);
 /// The fewest frames of a burst, TCP's first window (RFC 6928).
 const BURST_FRAMES: u64 = 10;
-/// The time of a socket's buffer at the rate, as of TCP's pacing.
+/// The time of a GSO packet at the rate, as of TCP's pacing.
 const SEGMENTS_TIME: Duration = Duration::from_millis(1);
 /// How much traffic waits at most.
 const MEMORY_TIME: Duration = Duration::from_millis(400);
@@ -67,9 +67,10 @@ const TCA_FQ_CODEL_INTERVAL: u16 = 3;
 const TCA_FQ_CODEL_ECN: u16 = 4;
 const TCA_FQ_CODEL_QUANTUM: u16 = 6;
 const TCA_FQ_CODEL_MEMORY_LIMIT: u16 = 9;
-/// linux/if_link.h; the kernel's default of the attribute (GSO_MAX_SEGS).
-const IFLA_GSO_MAX_SEGS: u16 = 40;
+/// The kernel's default of `gso_max_segs` (linux/netdevice.h, GSO_MAX_SEGS).
 const SEGMENTS: u32 = 65_535;
+/// The MTUs that a veth can have (drivers/net/veth.c).
+const MTU: (u32, u32) = (68, 65_535);
 /// tc_ratespec.linklayer: sizes are taken as they are, so that no table has to be sent along.
 const TC_LINKLAYER_ETHERNET: u8 = 1;
 
@@ -129,7 +130,7 @@ pub struct Shaper {
     pub memory: u32,
     /// The limit of a bfifo in bytes.
     pub fifo: u32,
-    /// The most segments of a socket's buffer.
+    /// The most segments of a GSO packet.
     pub segments: u32,
     end: End,
 }
@@ -139,7 +140,7 @@ impl Shaper {
     pub fn new(limit: Bandwidth, mtu: u32, end: End) -> Self {
         let narrow = |number: u64| u32::try_from(number).unwrap_or(u32::MAX);
         let rate = (limit.bps() / 8).max(1);
-        let frame = u64::from(mtu) + ETHERNET_HEADER;
+        let frame = frame_of(mtu);
         let target = TARGET_US.max(frame * 1_500_000 / rate);
         Self {
             rate,
@@ -149,7 +150,7 @@ impl Shaper {
             interval: narrow(INTERVAL_US.max(target * TARGETS)),
             memory: narrow(limit.bytes_in(MEMORY_TIME).get().clamp(MEMORY.0, MEMORY.1)),
             fifo: narrow(limit.bytes_in(QUEUE_TIME).get().max(end.frames() * frame)),
-            segments: narrow((limit.bytes_in(SEGMENTS_TIME).get() / frame).clamp(1, SEGMENTS.into())),
+            segments: segments_of(rate, mtu),
             end,
         }
     }
@@ -187,7 +188,8 @@ impl Shaper {
         })
     }
 
-    /// Compares a link's qdiscs with these numbers, and at the pod's end the segments of sockets' buffers.
+    /// Compares a link's qdiscs with these numbers. At the pod's end `gso_max_segs` has to be one that ADD sets at this
+    /// rate for some MTU: a plugin behind this one, such as tuning, may have changed the MTU since.
     ///
     /// # Errors
     /// They differ, or the kernel refuses.
@@ -214,7 +216,8 @@ impl Shaper {
         if !matches!(own(QUEUE).and_then(kind).as_deref(), Some("fq_codel" | "bfifo")) {
             return differs(format!("{} has no queue of weir-cni below its limit", link.name));
         }
-        if self.end == End::Pod && link.segments != Some(self.segments) {
+        let (least, most) = (segments_of(self.rate, MTU.1), segments_of(self.rate, MTU.0));
+        if self.end == End::Pod && !link.segments.is_some_and(|found| (least..=most).contains(&found)) {
             let found = link.segments.map_or_else(|| "unknown".to_owned(), |found| found.to_string());
             return differs(format!("gso_max_segs of {} is {found} instead of {}", link.name, self.segments));
         }
@@ -269,7 +272,18 @@ fn rate_of(options: &[u8]) -> u64 {
     attribute(options, TCA_TBF_RATE64).map_or(u64::from(read_u32(parameters, 8)), |value| read_u64(value, 0))
 }
 
-/// The request that limits the buffers of sockets.
+/// The bytes of a frame of an MTU.
+fn frame_of(mtu: u32) -> u64 {
+    u64::from(mtu) + ETHERNET_HEADER
+}
+
+/// The segments of a GSO packet at a rate in bytes per second, over an MTU.
+fn segments_of(rate: u64, mtu: u32) -> u32 {
+    let bytes = Bandwidth::from_bps(rate.saturating_mul(8)).bytes_in(SEGMENTS_TIME).get();
+    u32::try_from((bytes / frame_of(mtu)).clamp(1, SEGMENTS.into())).unwrap_or(SEGMENTS)
+}
+
+/// The request that limits the segments of GSO packets.
 fn segments(interface: u32, most: u32) -> Message {
     // ifinfomsg: family and type, index, flags, change.
     let fixed = [[0; 4], interface.to_ne_bytes(), [0; 4], [0; 4]].concat();

@@ -6,11 +6,14 @@
 //! | CHECK | compares both limits and the record | nothing |
 //! | DEL | removes limits and record; what is gone is no error | nothing |
 //! | GC | removes limits and records of the network's attachments that are not in the runtime's list | nothing |
-//! | STATUS | tries a limit in a namespace of its own, and a write to the directory of records | nothing |
+//! | STATUS | checks the configured limits, tries a limit in a scratch namespace and a write to the records | nothing |
 //! | VERSION | | the versions |
 //!
 //! ADD writes the record last, and DEL and GC remove it last: limits without a record are those of an ADD that failed,
 //! which removes them itself.
+//!
+//! DEL and GC remove limits behind the path of a namespace only if they are the attachment's: another pod may use the
+//! path (`/proc/PID/ns/net`) by now.
 //!
 //! Worked example: the runtime deletes the pod's namespace, then calls DEL without `CNI_NETNS`: both ends of the pair
 //! are gone, and the record is removed.
@@ -80,7 +83,7 @@ fn add(configuration: &Configuration, of: &AttachmentId, netns: &Path, pod: Opti
     });
     if let Err(error) = done {
         // The first error is reported.
-        let _ = unlimit(Some(&namespace), of, None);
+        let _ = unlimit(Some((&namespace, &pair)), None);
         return Err(error);
     }
     Ok(format!("{}\n", previous.text()))
@@ -162,22 +165,44 @@ fn del(configuration: &Configuration, of: &AttachmentId, netns: Option<&Path>) -
     let directory = Directory::new(configuration.directory());
     // A damaged record is removed as well; the limits are then found by the namespace alone.
     let record = directory.read_attachment(&of.container, &of.interface).ok().flatten();
+    let others = match &record {
+        Some(_) => Vec::new(),
+        None => directory.read_all().map_err(unreadable)?.attachments,
+    };
     let namespace = netns.map(Namespace::open).transpose()?.flatten();
-    unlimit(namespace.as_ref(), of, record.as_ref())?;
+    release(&directory, of, namespace.as_ref(), (record.as_ref(), &others))
+}
+
+/// Removes an attachment's limits, then its record. Without a record of its own, the limits are those that no record of
+/// `others` has.
+fn release(
+    directory: &Directory,
+    of: &AttachmentId,
+    namespace: Option<&Namespace>,
+    (record, others): (Option<&Attachment>, &[Attachment]),
+) -> Result<(), CniError> {
+    let pair = match namespace.map(|namespace| Pair::of(namespace, &of.interface)).transpose() {
+        // No pair: the interface is gone, or ADD has refused it.
+        Err(error) if error.code == Code::InvalidConfiguration => None,
+        pair => pair?,
+    };
+    let is_of = |record: &Attachment, host: &Link| {
+        record.host_interface.index == host.index && record.host_interface.name == host.name
+    };
+    let is_own = |pair: &Pair| match record {
+        Some(record) => is_of(record, &pair.host),
+        None => !others.iter().any(|other| is_of(other, &pair.host)),
+    };
+    let own = namespace.zip(pair.as_ref().filter(|pair| is_own(pair)));
+    unlimit(own, record)?;
     directory.remove_attachment(&of.container, &of.interface).map(|_| ()).map_err(unwritable)
 }
 
-/// Removes the limits of both ends as far as they exist: the host's end is found by the pair or else by the record.
-fn unlimit(namespace: Option<&Namespace>, of: &AttachmentId, record: Option<&Attachment>) -> Result<(), CniError> {
-    if let Some(namespace) = namespace {
-        namespace.inside(|socket| match link::named(socket, &of.interface)? {
-            Some(link) => shaper::remove(socket, &link, End::Pod),
-            None => Ok(()),
-        })?;
-        // No pair: another kind of interface, which ADD has refused.
-        if let Ok(pair) = Pair::of(namespace, &of.interface) {
-            return shaper::remove(&mut socket()?, &pair.host, End::Host);
-        }
+/// Removes the limits of both ends as far as they exist: without the pair, that of the host's end in the record.
+fn unlimit(pair: Option<(&Namespace, &Pair)>, record: Option<&Attachment>) -> Result<(), CniError> {
+    if let Some((namespace, pair)) = pair {
+        namespace.inside(|socket| shaper::remove(socket, &pair.pod, End::Pod))?;
+        return shaper::remove(&mut socket()?, &pair.host, End::Host);
     }
     let Some(Attachment { host_interface: host, .. }) = record else { return Ok(()) };
     let mut socket = socket()?;
@@ -193,36 +218,28 @@ fn gc(configuration: &Configuration) -> Result<(), CniError> {
     let directory = Directory::new(configuration.directory());
     let records = directory.read_all().map_err(unreadable)?;
     let mut failure = None;
-    for record in records.attachments {
+    for record in &records.attachments {
         let of = AttachmentId { container: record.container.clone(), interface: record.interface.clone() };
         if record.network.as_ref() != Some(&configuration.network) || valid.contains(&of) {
             continue;
         }
         let namespace = Namespace::open(Path::new(&record.netns)).ok().flatten();
-        let own = &record.host_interface;
-        let is_own = |namespace: &Namespace| {
-            Pair::of(namespace, &of.interface)
-                .is_ok_and(|pair| pair.host.index == own.index && pair.host.name == own.name)
-        };
-        // The path may be of another pod meanwhile.
-        let namespace = namespace.filter(is_own);
-        let removed = unlimit(namespace.as_ref(), &of, Some(&record))
-            .and_then(|()| directory.remove_attachment(&of.container, &of.interface).map_err(unwritable));
-        if let Err(error) = removed {
+        if let Err(error) = release(&directory, &of, namespace.as_ref(), (Some(record), &[])) {
             failure.get_or_insert(error);
         }
     }
-    // Whose attachments these are is unknown, so that they stay.
+    // Files that cannot be read stay, since their attachment is unknown.
     for (name, cause) in records.refused.iter().filter(|(name, _)| name.starts_with(ATTACHMENT)) {
-        let text = format!("{}: {cause}", directory.path().join(name).display());
-        failure.get_or_insert(CniError::new(Code::Io, text, "DEL of the attachment removes the file"));
+        let path = directory.path().join(name).display().to_string();
+        let hint = format!("the file is removed by DEL of its attachment; if no such container runs: rm '{path}'");
+        failure.get_or_insert(CniError::new(Code::Io, format!("{path}: {cause}"), hint));
     }
     failure.map_or(Ok(()), Err)
 }
 
 fn status(configuration: &Configuration) -> Result<(), CniError> {
     configuration.check_keys()?;
-    // Limits of the configuration are those of every pod.
+    // An invalid limit in the configuration would fail every ADD.
     Limits::read(configuration)?;
     let unavailable = |error: CniError| CniError::new(Code::NotAvailable, error.message, error.details);
     shaper::probe().map_err(unavailable)?;

@@ -57,8 +57,14 @@ fn installed_limits_pass_check_and_others_do_not() {
                 shaper.install(&mut socket, &lo).expect("installed");
                 let found = named(&mut socket, "lo").expect("netlink").expect("lo");
                 shaper.check(&mut socket, &found).expect("as installed");
-                // The segments of the link before are others.
-                assert_eq!(shaper.check(&mut socket, &lo).is_err(), found.segments != lo.segments);
+                // The segments of the link before: the kernel's default, which is a valid number at 1 Tb/s.
+                assert_eq!(shaper.check(&mut socket, &lo).is_err(), end == End::Pod && mbps < 1_000_000);
+                // After a change of the MTU the numbers of ADD would be others.
+                let changed = Command::new("ip").args(["link", "set", "lo", "mtu", "1400"]).status().expect("ip");
+                assert!(changed.success());
+                let smaller = named(&mut socket, "lo").expect("netlink").expect("lo");
+                let shaper_now = Shaper::new(Bandwidth::from_mbps(mbps), smaller.mtu, end);
+                shaper_now.check(&mut socket, &smaller).expect("as installed");
                 assert_eq!(found.segments, if end == End::Pod { Some(shaper.segments) } else { lo.segments });
                 check_absent(&mut socket, &lo).expect_err("a limit");
                 remove(&mut socket, &lo, end).expect("removed");
@@ -72,9 +78,21 @@ fn installed_limits_pass_check_and_others_do_not() {
 
 /// Runs the plugin's function in a namespace; its output, or its error.
 fn plugin(host: &Netns, verb: &str, pod: &Netns, interface: &str, input: &str) -> Result<String, String> {
+    plugin_of("4f1a", host, verb, pod, interface, input)
+}
+
+/// The same for another container.
+fn plugin_of(
+    container: &str,
+    host: &Netns,
+    verb: &str,
+    pod: &Netns,
+    interface: &str,
+    input: &str,
+) -> Result<String, String> {
     let variable = |name: &str| match name {
         "CNI_COMMAND" => Some(verb.into()),
-        "CNI_CONTAINERID" => Some("4f1a".into()),
+        "CNI_CONTAINERID" => Some(container.into()),
         "CNI_IFNAME" => Some(interface.into()),
         "CNI_ARGS" => Some("K8S_POD_NAMESPACE=shop;K8S_POD_NAME=web-1;K8S_POD_UID=11e7".into()),
         "CNI_NETNS" => Some(format!("/run/netns/{}", pod.name()).into()),
@@ -125,6 +143,41 @@ fn previous_result_is_passed_on_byte_for_byte_in_each_version() {
     }
 }
 
+/// The number of limits in a namespace.
+fn limits(netns: &Netns) -> usize {
+    let output = netns.command("tc").expect("tc").args(["qdisc", "show"]).output().expect("tc");
+    String::from_utf8_lossy(&output.stdout).matches("qdisc tbf").count()
+}
+
+#[test]
+fn limits_of_another_pod_at_the_path_stay() {
+    if skipped() {
+        return;
+    }
+    let prefix = Prefix::new("wcnii").expect("a prefix");
+    prefix.cleanup().expect("clean up after an earlier run");
+    let [host, gone, next] = ["host", "gone", "next"].map(|name| prefix.create(name).expect("a namespace"));
+    connect((&host, "veth3", None), (&gone, "eth0", None)).expect("a cable");
+    connect((&host, "veth4", None), (&next, "eth0", None)).expect("a cable");
+    let records = tempfile::tempdir().expect("a directory");
+    let input = configuration("1.1.0", records.path(), r#"{"ips": []}"#);
+    for (container, pod) in [("gone", &gone), ("next", &next)] {
+        plugin_of(container, &host, "ADD", pod, "eth0", &input).expect("added");
+    }
+    assert_eq!((limits(&host), limits(&next)), (2, 1));
+    // The path of the first pod's namespace is that of the second one by now. The first DEL has the record, the second
+    // one has none.
+    for _ in 0..2 {
+        assert_eq!(plugin_of("gone", &host, "DEL", &next, "eth0", &input), Ok(String::new()));
+        assert_eq!((limits(&host), limits(&next)), (1, 1));
+    }
+    assert_eq!(plugin_of("next", &host, "CHECK", &next, "eth0", &input), Ok(String::new()));
+    // Without any record the namespace alone decides.
+    std::fs::remove_file(records.path().join("attachment-next:eth0.json")).expect("removed");
+    assert_eq!(plugin_of("next", &host, "DEL", &next, "eth0", &input), Ok(String::new()));
+    assert_eq!((limits(&host), limits(&next)), (0, 0));
+}
+
 #[test]
 fn limits_are_removed_after_the_hardware_address_has_changed() {
     if skipped() {
@@ -136,17 +189,13 @@ fn limits_are_removed_after_the_hardware_address_has_changed() {
     connect((&host, "veth3", None), (&pod, "eth0", None)).expect("a cable");
     let records = tempfile::tempdir().expect("a directory");
     let input = configuration("1.1.0", records.path(), r#"{"ips": []}"#);
-    let limited = |netns: &Netns| {
-        let output = netns.command("tc").expect("tc").args(["qdisc", "show"]).output().expect("tc");
-        String::from_utf8_lossy(&output.stdout).contains("tbf")
-    };
     let object = input.strip_suffix('}').expect("an object");
     let gc = format!(r#"{object}, "cni.dev/valid-attachments": null}}"#);
     for (verb, input) in [("DEL", &input), ("GC", &gc)] {
         let added = plugin(&host, "ADD", &pod, "eth0", input);
         assert_eq!(added, Ok("{\"cniVersion\":\"1.1.0\",\"ips\": []}\n".to_owned()));
         host.ip(["link", "set", "dev", "veth3", "address", "0a:00:00:00:00:07"]).expect("an address");
-        assert_eq!((limited(&host), limited(&pod)), (true, true));
+        assert_eq!((limits(&host), limits(&pod)), (1, 1));
         // DEL without a namespace finds the host's end by the record alone.
         let variable = |name: &str| match name {
             "CNI_COMMAND" => Some(verb.into()),
@@ -155,7 +204,7 @@ fn limits_are_removed_after_the_hardware_address_has_changed() {
             _ => None,
         };
         assert_eq!(host.run(|| weir_cni::run(variable, input.as_bytes())).expect("inside"), Ok(String::new()));
-        assert_eq!((limited(&host), limited(&pod)), (false, verb == "DEL"), "{verb}");
+        assert_eq!((limits(&host), limits(&pod)), (0, usize::from(verb == "DEL")), "{verb}");
         assert_eq!(std::fs::read_dir(records.path()).expect("listed").count(), 0);
     }
 }

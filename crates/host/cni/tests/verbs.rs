@@ -94,6 +94,11 @@ fn status_refuses_limits_that_every_add_would_refuse() {
     input["ingressRate"] = json!(1);
     let (code, message) = refused(run(&[("CNI_COMMAND", "STATUS")], &input.to_string()), "1.1.0");
     assert!(code == 7 && message.starts_with("ingressRate"), "{code}: {message}");
+    for (key, value, expected) in [("ingres", json!(5), 2), ("egressRate", json!("10M"), 6)] {
+        let mut input = configuration("1.1.0", at.path());
+        input[key] = value;
+        assert_eq!(refused(run(&[("CNI_COMMAND", "STATUS")], &input.to_string()), "1.1.0").0, expected, "{key}");
+    }
 }
 
 #[test]
@@ -177,7 +182,10 @@ fn collection_removes_records_of_its_own_network_that_are_not_listed() {
     std::fs::write(at.path().join("attachment-bad:eth0.json"), "{").expect("written");
     std::fs::write(at.path().join("labels-shop:bad.json"), "{").expect("written");
     input["cni.dev/valid-attachments"] = Value::Null;
-    let (code, message) = refused(run(&[("CNI_COMMAND", "GC")], &input.to_string()), "1.1.0");
+    let (success, output) = run(&[("CNI_COMMAND", "GC")], &input.to_string());
+    let bad = at.path().join("attachment-bad:eth0.json").display().to_string();
+    assert!(output.contains(&format!("if no such container runs: rm '{bad}'")), "{output}");
+    let (code, message) = refused((success, output), "1.1.0");
     assert!(code == 5 && message.contains("attachment-bad:eth0.json: EOF while parsing"), "{code}: {message}");
     assert_eq!(left(), ["attachment-bad:eth0.json", "attachment-other:eth0.json", "labels-shop:bad.json"]);
 }

@@ -8,7 +8,7 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use std::fs::{self, DirBuilder, File, OpenOptions};
 use std::io::{self, Read, Write};
-use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
 /// The bytes of a record. The store of the API server limits an object to 1.5 MB, its labels among it, and JSON may
@@ -199,8 +199,10 @@ impl Directory {
 
     /// Creates the directory for its user alone; directories above it are readable, as systemd creates them.
     fn create(&self) -> io::Result<()> {
-        if self.path.is_dir() {
-            return Ok(());
+        if let Ok(found) = fs::metadata(&self.path)
+            && found.is_dir()
+        {
+            return self.narrow(&found);
         }
         if let Some(parent) = self.path.parent() {
             DirBuilder::new().recursive(true).mode(0o755).create(parent)?;
@@ -210,6 +212,19 @@ impl Directory {
             Err(cause) if cause.kind() == io::ErrorKind::AlreadyExists => Ok(()),
             created => created,
         }
+    }
+
+    /// Takes the permissions of others from an empty directory of this user: the kubelet makes a directory that a
+    /// container mounts readable for all. A directory with files may have another purpose, and stays as it is.
+    fn narrow(&self, found: &fs::Metadata) -> io::Result<()> {
+        // SAFETY: plain system call without arguments.
+        let own = found.uid() == unsafe { libc::geteuid() };
+        // With one of the upper bits, as of /tmp, an administrator chose the permissions.
+        let is_wider = found.mode() & 0o077 != 0 && found.mode() & 0o7000 == 0;
+        if own && is_wider && fs::read_dir(&self.path)?.next().is_none() {
+            fs::set_permissions(&self.path, fs::Permissions::from_mode(0o700))?;
+        }
+        Ok(())
     }
 
     fn remove(&self, name: &str) -> Result<bool, RecordsError> {

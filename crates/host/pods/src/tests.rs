@@ -1,6 +1,7 @@
 use crate::{Attachment, Directory, FORMAT, HostInterface, Labels, NameError, Records};
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
 
 fn attachment(container: &str, interface: &str) -> Attachment {
     Attachment {
@@ -49,6 +50,28 @@ fn records_read_back_as_they_were_written() {
     let mut names: Vec<_> = names.collect();
     names.sort();
     assert_eq!(names, ["attachment-a-b:c.json", "labels-a:b-c.json"]);
+}
+
+#[test]
+fn empty_directories_that_others_can_read_are_narrowed() {
+    let at = tempfile::tempdir().expect("a directory");
+    let mode = |path: &Path| fs::metadata(path).expect("there").permissions().mode() & 0o7777;
+    for (name, before, file, after) in [
+        ("kubelet", 0o755, None, 0o700),
+        ("shared", 0o755, Some("other"), 0o755),
+        ("sticky", 0o1777, None, 0o1777),
+        ("narrow", 0o500, None, 0o500),
+    ] {
+        let path = at.path().join(name);
+        fs::create_dir(&path).expect("made");
+        if let Some(file) = file {
+            fs::write(path.join(file), "").expect("written");
+        }
+        fs::set_permissions(&path, fs::Permissions::from_mode(before)).expect("set");
+        // Without write access to 0500 another user than root fails.
+        let _ = Directory::new(&path).write_labels(&labels("shop", "web-1"));
+        assert_eq!(mode(&path), after, "{name}");
+    }
 }
 
 #[test]
