@@ -17,7 +17,7 @@ use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 use weir_linux::interface::Interface;
 use weir_linux::netns::{Netns, Prefix, connect};
-use weir_pods::{Attachment, Directory, FORMAT, HostInterface};
+use weir_pods::{Attachment, Directory, FORMAT, HostInterface, Labels};
 
 const POLICY: &str = "weir: 1
 network: { nic: 1Gb/s, racks: { r: { uplink: 1Gb/s, machines: [m1] } }, machines: { m1: { address: 10.80.0.1 } } }
@@ -330,16 +330,21 @@ fn packets_of_pods_are_of_the_services_of_their_labels() {
 fn lists_that_are_not_of_pods_are_refused() {
     let directory = tempfile::tempdir().expect("a directory");
     let file = directory.path().join("list.json");
+    let records = Directory::new(directory.path().join("pods"));
+    let app = [("app".to_owned(), "web".to_owned())].into();
+    let labels = Labels { pod: FORMAT, namespace: "shop".into(), name: "web-1".into(), uid: None, labels: app };
+    records.write_labels(&labels).expect("written");
     for (text, cause) in [
         (r#"{ "kind": "NodeList", "items": [] }"#, "its kind is `NodeList`, and not PodList or List"),
         (r#"{ "kind": "List", "items": [ { "kind": "Node" } ] }"#, "the kind of item 0, ``, is `Node`, and not Pod"),
     ] {
         fs::write(&file, text).expect("written");
         let mut command = weir(&["pods", "--file"]);
-        let output = command.arg(&file).arg("--pods").arg(directory.path()).output().expect("runs");
+        let output = command.arg(&file).arg("--pods").arg(records.path()).output().expect("runs");
         let message = String::from_utf8_lossy(&output.stderr);
         assert!(output.status.code() == Some(2) && message.contains(cause), "{message}");
         assert!(message.contains("kubectl get pods --all-namespaces"), "{message}");
+        assert_eq!(records.read_all().expect("records").labels, std::slice::from_ref(&labels));
     }
 }
 

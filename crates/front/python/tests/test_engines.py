@@ -199,6 +199,19 @@ def test_ray_must_be_started(star, tmp_path):
         weir.sweep(weir.Scenario.load(star), GRID, tmp_path, client="ray")
 
 
+@pytest.mark.parametrize("name", ["ObjectStoreFullError", "OutOfDiskError"])
+def test_a_full_object_store_is_no_end_of_the_cluster(monkeypatch, name):
+    import ray
+
+    def full(_):
+        raise getattr(ray.exceptions, name)("full")
+
+    monkeypatch.setattr(ray, "is_initialized", lambda: True)
+    monkeypatch.setattr(ray, "put", full)
+    with pytest.raises(RuntimeError, match=f"Ray cannot store the job: {name}: full"):
+        weir._engines.Ray(ray, 0).submit(weir._sweep.run_point, object(), 1, 1)
+
+
 def test_a_lost_scheduler_fails_no_point(star, tmp_path):
     import distributed
 

@@ -314,7 +314,7 @@ def absent():
 
 
 @pytest.mark.parametrize(
-    ("version", "text"), [(lambda: "0.0.1", "a worker has weir 0.0.1"), (absent, "cannot run the package weir: Module")]
+    ("version", "text"), [(lambda: "0.0.1", "a worker has weir 0.0.1"), (absent, "the first task failed: Module")]
 )
 def test_workers_need_the_same_version(star, tmp_path, monkeypatch, version, text):
     monkeypatch.setattr(weir._sweep, "worker_version", version)

@@ -95,6 +95,18 @@ impl Directory {
         self.remove(&Labels::file_name_of(namespace, name)?)
     }
 
+    /// Removes those files of a reading that have the name of a record of labels and are none. Returns their number.
+    ///
+    /// # Errors
+    /// The file system.
+    pub fn remove_damaged_labels(&self, records: &Records) -> Result<usize, RecordsError> {
+        let mut count = 0;
+        for (name, _) in records.refused.iter().filter(|(name, _)| name.starts_with(LABELS)) {
+            count += usize::from(self.remove(name)?);
+        }
+        Ok(count)
+    }
+
     /// The record of a container's interface, if there is one.
     ///
     /// # Errors

@@ -2,7 +2,8 @@
 //!
 //! The token's file is read for each request, since the kubelet replaces it every hour. A token is sent over TLS only.
 
-use http_body_util::{BodyExt, Empty};
+use crate::objects::Status;
+use http_body_util::{BodyExt, Empty, Limited};
 use hyper::body::{Bytes, Incoming};
 use hyper::client::conn::http1;
 use hyper::header::{ACCEPT, AUTHORIZATION, HOST, HeaderValue};
@@ -21,6 +22,8 @@ use tokio_rustls::TlsConnector;
 
 /// The most bytes of a list, or of an event: a pod is smaller than 1.5 MB (etcd), and a node has some hundred.
 const BYTES_MAX: usize = 256 << 20;
+/// The most bytes of a `Status`, the body of a refusal: it has no objects of a cluster.
+const STATUS_MAX: usize = 1 << 20;
 /// The longest time to connect and to get the head of a response, and to get each next part of a list.
 const PATIENCE: Duration = Duration::from_secs(15);
 
@@ -52,6 +55,9 @@ pub enum ApiError {
     /// A code other than 200.
     #[error("HTTP status {0}{hint}", hint = hint(*.0))]
     Refused(StatusCode),
+    /// The version of the request is too old for the API server (410), or newer than the server's (504).
+    #[error("the server cannot serve this version (HTTP status {0})")]
+    Expired(u16),
     /// No response, or no further part of a list, in time.
     #[error("no response within {0:?}")]
     Slow(Duration),
@@ -69,10 +75,9 @@ fn hint(status: StatusCode) -> &'static str {
 }
 
 impl ApiError {
-    /// Whether the server cannot go on from the version of the request: it is too old (410), or newer than the
-    /// server's (504). A list without a version is needed.
+    /// Whether a list without a version is needed, since the server cannot go on from the version of the request.
     pub fn is_expired(&self) -> bool {
-        matches!(self, Self::Refused(StatusCode::GONE | StatusCode::GATEWAY_TIMEOUT))
+        matches!(self, Self::Expired(_))
     }
 }
 
@@ -160,7 +165,7 @@ impl Api {
         let response = sender.send_request(request).await?;
         match response.status() {
             StatusCode::OK => Ok((response.into_body(), driver)),
-            status => Err(ApiError::Refused(status)),
+            status => Err(refusal(status, response.into_body()).await),
         }
     }
 
@@ -179,6 +184,22 @@ impl Api {
     /// The response to a request, line by line.
     pub(crate) async fn lines(&self, path: &str) -> Result<Lines, ApiError> {
         Ok(Lines { buffer: Vec::new(), source: self.request(path).await? })
+    }
+}
+
+/// The error of a response other than 200. Proxies in front of the API server respond with 504 as well while the server
+/// is down, so only the body of the API's own 504 means a version.
+async fn refusal(code: StatusCode, body: Incoming) -> ApiError {
+    match code {
+        StatusCode::GONE => return ApiError::Expired(code.as_u16()),
+        StatusCode::GATEWAY_TIMEOUT => {}
+        _ => return ApiError::Refused(code),
+    }
+    let body = Limited::new(body, STATUS_MAX).collect().await;
+    let status = body.ok().and_then(|body| serde_json::from_slice::<Status>(&body.to_bytes()).ok());
+    match status.filter(Status::is_expired) {
+        Some(_) => ApiError::Expired(code.as_u16()),
+        None => ApiError::Refused(code),
     }
 }
 

@@ -1,7 +1,7 @@
 //! The loop of the resolver: list, watch, write records, and back off after errors.
 
 use crate::client::{Api, ApiError};
-use crate::objects::{Event, PodList};
+use crate::objects::{Event, Pod, PodList};
 use crate::pods::{Change, PodLabels};
 use std::hash::{BuildHasher, RandomState};
 use std::time::Duration;
@@ -39,16 +39,60 @@ impl Pauses {
     }
 }
 
+/// The version that the next list requires, and the pauses before it.
+///
+/// A list of any version (`0`) costs the API server least, since it responds from its memory. But that memory may be
+/// behind the records of an earlier process, and such a list would remove the records of pods that have started since.
+/// So a process that finds records requests its first list without a version, which is as of now; without records there
+/// is nothing to undo. Later lists require the version that the records have.
+struct Requests {
+    /// None requires the present version.
+    least: Option<String>,
+    pauses: Pauses,
+}
+
+impl Requests {
+    fn new(has_records: bool) -> Self {
+        Self { least: (!has_records).then(|| "0".to_owned()), pauses: Pauses::new() }
+    }
+
+    /// The pause after a list that failed.
+    fn list_failed(&mut self, error: &ApiError, random: u64) -> Duration {
+        if error.is_expired() {
+            self.least = None;
+        }
+        self.pauses.take(random)
+    }
+
+    /// The pause after a watch that failed, with records of this version. Refused watches lengthen the pause before the
+    /// next list.
+    fn watch_failed(&mut self, error: &ApiError, version: String, random: u64) -> Duration {
+        self.least = (!error.is_expired()).then_some(version);
+        self.pauses.take(random)
+    }
+}
+
 /// A random number: the keys of the hasher are random.
 fn random() -> u64 {
     RandomState::new().hash_one(0)
 }
 
-/// Puts changes into the directory of records, and returns the number of records that changed.
+/// Makes the records those of a list, and returns the number that changed. Files of labels that are no records are
+/// removed as well. The directory is read first, so that a record that is damaged or missing is written again.
 ///
 /// # Errors
 /// The file system. A pod that no file can be named after is left out, with a message.
-pub fn apply(directory: &Directory, changes: Vec<Change>) -> Result<usize, RecordsError> {
+pub fn replace(directory: &Directory, node: Option<&str>, list: &[Pod]) -> Result<(PodLabels, usize), RecordsError> {
+    let there = directory.read_all()?;
+    let removed = directory.remove_damaged_labels(&there)?;
+    let mut pods = PodLabels::new(node.map(str::to_owned), there.labels);
+    let changes = pods.list(list);
+    let applied = apply(directory, changes)?;
+    Ok((pods, removed + applied))
+}
+
+/// Puts changes into the directory of records, and returns the number of records that changed.
+fn apply(directory: &Directory, changes: Vec<Change>) -> Result<usize, RecordsError> {
     let mut count = 0;
     for change in changes {
         let applied = match &change {
@@ -73,43 +117,34 @@ pub fn apply(directory: &Directory, changes: Vec<Change>) -> Result<usize, Recor
 /// # Errors
 /// Records that cannot be written.
 pub async fn follow(api: &Api, node: &str, directory: &Directory) -> Result<(), RecordsError> {
-    let there = directory.read_all()?.labels;
-    let mut pods = PodLabels::new(Some(node.to_owned()), there);
-    let mut pauses = Pauses::new();
-    // The least version of the next list. `0` is any: the server responds from its memory and not from its store.
-    let mut least = Some("0".to_owned());
+    let mut requests = Requests::new(!directory.read_all()?.labels.is_empty());
     loop {
-        let mut version = match list(api, node, least.as_deref()).await {
+        let (mut pods, mut version) = match list(api, node, requests.least.as_deref()).await {
             Ok(list) => {
-                let changes = apply(directory, pods.list(&list.items))?;
+                let (pods, changes) = replace(directory, Some(node), &list.items)?;
                 info!("{} pods on {node}, {changes} records changed", list.items.len());
-                list.metadata.resource_version
+                (pods, list.metadata.resource_version)
             }
             Err(error) => {
-                if error.is_expired() {
-                    least = None;
-                }
-                let pause = pauses.take(random());
+                let pause = requests.list_failed(&error, random());
                 warn!("list the pods of {node}: {error}; again in {:.1} s", pause.as_secs_f64());
                 tokio::time::sleep(pause).await;
                 continue;
             }
         };
         let ended = loop {
-            match watch(api, node, (&mut version, &mut pauses), &mut pods, directory).await? {
+            match watch(api, node, (&mut version, &mut requests.pauses), &mut pods, directory).await? {
                 // A server that ends watches at once gets a request a second.
                 Ok(()) => tokio::time::sleep(PAUSE).await,
                 Err(error) => break error,
             }
         };
-        // A server that refuses every watch is listed less and less often.
-        let pause = pauses.take(random());
+        let pause = requests.watch_failed(&ended, version, random());
         if ended.is_expired() {
-            debug!("the server does not go on from version {version}");
-            least = None;
+            // Usual after a time without changes on the node.
+            debug!("watch the pods of {node}: {ended}; list in {:.1} s", pause.as_secs_f64());
         } else {
             warn!("watch the pods of {node}: {ended}; list in {:.1} s", pause.as_secs_f64());
-            least = Some(version);
         }
         tokio::time::sleep(pause).await;
     }
@@ -155,11 +190,10 @@ async fn watch(
                 Err(error) => return Ok(Err(ApiError::Content(error.to_string()))),
             };
             if let Event::Error(status) = &event {
-                let error = match status.code {
-                    410 => ApiError::Refused(hyper::StatusCode::GONE),
-                    _ => ApiError::Content(status.message.clone()),
-                };
-                return Ok(Err(error));
+                return Ok(Err(match status.is_expired() {
+                    true => ApiError::Expired(status.code),
+                    false => ApiError::Content(status.message.clone()),
+                }));
             }
             pauses.reset();
             if let Some(newer) = event.version() {
@@ -204,5 +238,23 @@ mod tests {
         pauses.reset();
         assert_eq!(pauses.take(u64::MAX), Duration::from_millis(1_500));
         assert_ne!(random(), random());
+    }
+
+    #[test]
+    fn lists_require_the_version_of_the_records_unless_the_server_cannot_serve_it() {
+        let (expired, proxy) = (ApiError::Expired(504), ApiError::Refused(hyper::StatusCode::GATEWAY_TIMEOUT));
+        assert_eq!(Requests::new(true).least, None);
+        let mut requests = Requests::new(false);
+        assert_eq!(requests.least.as_deref(), Some("0"));
+        requests.list_failed(&proxy, 0);
+        assert_eq!(requests.least.as_deref(), Some("0"));
+        requests.list_failed(&expired, 0);
+        assert_eq!(requests.least, None);
+        // Successful lists do not shorten the pauses of refused watches.
+        let watches = [requests.watch_failed(&proxy, "7".into(), 0), requests.watch_failed(&proxy, "8".into(), 0)];
+        assert_eq!(watches, [4, 8].map(Duration::from_secs));
+        assert_eq!(requests.least.as_deref(), Some("8"));
+        requests.watch_failed(&expired, "9".into(), 0);
+        assert_eq!(requests.least, None);
     }
 }

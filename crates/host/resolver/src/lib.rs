@@ -3,8 +3,10 @@
 //! Problem: a container plugin gets the name of a pod and not its labels, which also change while the pod runs.
 //! Approach: LIST the pods of the node, then WATCH from that version on, and write a record for each pod. A watch that
 //! ends is continued; after an error, or when the version is too old (410), the pods are listed again, and records of
-//! pods that are gone are removed then. Without the API server the records stay as they are. Lists are served from the
-//! API server's memory, except where it refuses a version, and failures lengthen the pauses between requests.
+//! pods that are gone are removed then, as are files of labels that are no records. Without the API server the records
+//! stay as they are. No list is older than the records. Lists are served from the API server's memory, except the first
+//! one of a process that finds records, and those after the server has refused a version. Failures lengthen the pauses
+//! between requests.
 //!
 //! | module | does |
 //! |---|---|

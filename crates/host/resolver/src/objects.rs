@@ -110,14 +110,43 @@ pub enum Event {
     Error(Status),
 }
 
-/// Why the API server ended a watch.
+/// Why the API server refused a request, or ended a watch.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
 #[serde(default)]
 pub struct Status {
-    /// The code of HTTP; 410 if the version is too old.
+    /// The code of HTTP.
     pub code: u16,
     /// The reason.
     pub message: String,
+    /// The causes of the reason.
+    pub details: Option<Details>,
+}
+
+/// The details of a status.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
+#[serde(default)]
+pub struct Details {
+    /// The causes.
+    pub causes: Vec<Cause>,
+}
+
+/// A cause of a status.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
+#[serde(default)]
+pub struct Cause {
+    /// The kind of cause.
+    pub reason: String,
+}
+
+impl Status {
+    /// Whether the version of the request is too old (410), or newer than the server's. For the latter the server
+    /// responds with a timeout (504) of this cause; servers before Kubernetes 1.19 have the message alone.
+    pub fn is_expired(&self) -> bool {
+        let causes = self.details.iter().flat_map(|details| &details.causes);
+        let is_newer = causes.map(|cause| cause.reason.as_str()).any(|reason| reason == "ResourceVersionTooLarge")
+            || self.message.contains("Too large resource version");
+        self.code == 410 || self.code == 504 && is_newer
+    }
 }
 
 impl Event {

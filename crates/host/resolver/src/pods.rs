@@ -14,7 +14,7 @@ pub enum Change {
 }
 
 /// The records as they are. Order of calls: [`PodLabels::new`]; [`PodLabels::list`]; [`PodLabels::follow`] for each
-/// event; [`PodLabels::list`] again whenever events may be missing.
+/// event. Whenever events may be missing, begin again with the records that are there then.
 #[derive(Debug)]
 pub struct PodLabels {
     /// The node whose pods count; every pod without one.
@@ -23,7 +23,7 @@ pub struct PodLabels {
 }
 
 impl PodLabels {
-    /// From the records that are there, of an earlier process.
+    /// From the records that are there.
     pub fn new(node: Option<String>, there: Vec<Labels>) -> Self {
         let known = there.into_iter().map(|of| ((of.namespace.clone(), of.name.clone()), of)).collect();
         Self { node, known }

@@ -12,7 +12,8 @@ use tokio_rustls::TlsAcceptor;
 use tokio_rustls::server::TlsStream;
 use weir_pods::Directory;
 use weir_resolver::client::{Api, ApiError};
-use weir_resolver::follow::follow;
+use weir_resolver::follow::{follow, replace};
+use weir_resolver::objects::PodList;
 
 fn pod(name: &str, app: &str, version: u32) -> String {
     format!(
@@ -105,10 +106,16 @@ async fn list(stream: &mut TlsStream<TcpStream>, version: u32, pods: &[String]) 
     respond(stream, &format!(r#"{{ "kind": "PodList", "metadata": {metadata}, "items": [{items}] }}"#)).await;
 }
 
-async fn fail(stream: &mut TlsStream<TcpStream>, status: &str) {
-    let text = format!("HTTP/1.1 {status}\r\nContent-Length: 0\r\n\r\n");
+async fn fail(stream: &mut TlsStream<TcpStream>, status: &str, body: &str) {
+    let text = format!("HTTP/1.1 {status}\r\nContent-Length: {}\r\n\r\n{body}", body.len());
     stream.write_all(text.as_bytes()).await.expect("sent");
 }
+
+/// The body of a 504 of the API server whose version is older than the request's.
+const TOO_LARGE: &str = r#"{ "kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Failure",
+    "message": "Too large resource version: 30, current: 20", "reason": "Timeout", "code": 504, "details": {
+    "causes": [ { "reason": "ResourceVersionTooLarge", "message": "Too large resource version" } ],
+    "retryAfterSeconds": 1 } }"#;
 
 /// Begins a response without an end.
 async fn watch(stream: &mut TlsStream<TcpStream>) {
@@ -160,12 +167,60 @@ async fn records_follow_lists_and_watches() {
         server.wait(&[("c", "web")]).await;
         // A server that fails leaves the records as they are. The next list requires the same version or a later one.
         let (_, _, mut stream) = server.request().await;
-        fail(&mut stream, "500 Internal Server Error").await;
+        fail(&mut stream, "500 Internal Server Error", "").await;
         let mut stream = server.list_request("&resourceVersion=30").await;
         server.wait(&[("c", "web")]).await;
         // A server that is behind this version cannot serve it.
-        fail(&mut stream, "504 Gateway Timeout").await;
+        fail(&mut stream, "504 Gateway Timeout", TOO_LARGE).await;
         server.list_request("").await;
+    };
+    tokio::select! {
+        ended = follow(&api, "m 1", &records) => panic!("{ended:?}"),
+        () = script => {}
+    }
+}
+
+#[tokio::test]
+async fn a_timeout_of_a_proxy_does_not_change_the_version_of_lists() {
+    const PAGE: &str = "<html><head><title>504 Gateway Time-out</title></head></html>";
+    let server = Server::new().await;
+    let (api, records) = (server.api(), server.records());
+    let script = async {
+        let mut stream = server.list_request("&resourceVersion=0").await;
+        fail(&mut stream, "504 Gateway Timeout", PAGE).await;
+        let mut stream = server.list_request("&resourceVersion=0").await;
+        list(&mut stream, 5, &[pod("a", "web", 3)]).await;
+        let (_, _, mut stream) = server.request().await;
+        fail(&mut stream, "504 Gateway Timeout", PAGE).await;
+        server.list_request("&resourceVersion=5").await;
+    };
+    tokio::select! {
+        ended = follow(&api, "m 1", &records) => panic!("{ended:?}"),
+        () = script => {}
+    }
+}
+
+#[tokio::test]
+async fn the_first_list_is_not_older_than_records_and_replaces_damaged_ones() {
+    let server = Server::new().await;
+    let (api, records) = (server.api(), server.records());
+    let [a, b]: [PodList; 2] = ["a", "b"].map(|name| {
+        let text = format!(r#"{{ "kind": "PodList", "items": [{}] }}"#, pod(name, "web", 3));
+        PodList::read(text.as_bytes()).expect("a list")
+    });
+    replace(&records, Some("m 1"), &[a.items, b.items].concat()).expect("written");
+    for damaged in ["labels-shop:a.json", "labels-shop:gone.json", "labels-.json"] {
+        fs::write(records.path().join(damaged), "{").expect("written");
+    }
+    // Those of the plugin are not of the API server.
+    fs::write(records.path().join("attachment-c:eth0.json"), "{").expect("written");
+    let script = async {
+        // A list of any version could lack `b`.
+        let mut stream = server.list_request("").await;
+        list(&mut stream, 5, &[pod("a", "web", 3), pod("b", "web", 4)]).await;
+        server.wait(&[("a", "web"), ("b", "web")]).await;
+        let refused = records.read_all().expect("records").refused;
+        assert!(matches!(&refused[..], [(name, _)] if name == "attachment-c:eth0.json"), "{refused:?}");
     };
     tokio::select! {
         ended = follow(&api, "m 1", &records) => panic!("{ended:?}"),

@@ -156,6 +156,7 @@ class Ray:
         if not ray.is_initialized():
             raise RuntimeError("Ray has not been started\nhint: call ray.init() first")
         self._ray, self._retries, self._gone = ray, retries, (OSError, ray.exceptions.RayError)
+        self._full = (ray.exceptions.ObjectStoreFullError, ray.exceptions.OutOfDiskError)
         self._shared: Dict[int, Any] = {}
 
     def slots(self) -> Tuple[int, int]:
@@ -166,8 +167,15 @@ class Ray:
     def submit(self, function: Callable[..., Any], *arguments: Any) -> Any:
         # Objects that are no numbers are stored once. The driver is their owner, so they outlive workers.
         with _losing("cluster", *self._gone):
-            stored = [one if isinstance(one, int) else self._once(one, self._ray.put) for one in arguments]
+            stored = [one if isinstance(one, int) else self._once(one, self._put) for one in arguments]
             return self._once(function, self._task).remote(*stored)
+
+    def _put(self, one: Any) -> Any:
+        try:
+            return self._ray.put(one)
+        except self._full as error:
+            hint = "hint: with a larger store or disk, the same call runs the points that are not complete"
+            raise RuntimeError(f"Ray cannot store the job: {_text(error)}\n{hint}") from error
 
     def _task(self, function: Callable[..., Any]) -> Any:
         options = {"num_cpus": 1, "max_retries": self._retries, "retry_exceptions": [OSError]}

@@ -219,7 +219,7 @@ def _check_version(runs: Engine, interrupts: Interrupts) -> None:
     try:
         there = runs.result(handle)
     except PointError as error:
-        raise RuntimeError(f"a worker cannot run the package weir: {error}\n{hint}") from error
+        raise RuntimeError(f"the first task failed: {error}\n{hint}") from error
     if there != __version__:
         raise RuntimeError(f"a worker has weir {there}\n{hint}")
 

@@ -176,7 +176,7 @@ impl SweepDirectory {
 
     /// Whether the directory is locked; some network file systems have no locks.
     pub fn is_locked(&self) -> bool {
-        self.lock.held
+        self.lock.locked
     }
 
     /// The descriptor of the lock. A forked process inherits it, and must close it: it may outlive this process.
@@ -320,8 +320,8 @@ fn remove_unfinished(path: &Path) -> Result<(), FileError> {
     Ok(())
 }
 
-/// Removes the directories of points: those with a file that every point has, from its first moment on or at its end.
-/// Directories with other files are the user's.
+/// Removes the directories of points: those with a file that a run writes first (`command.txt`) or last (`result.json`,
+/// `point.json`). Directories with other files are the user's.
 fn remove_points(points: &Path) -> Result<(), FileError> {
     let entries = match fs::read_dir(points) {
         Err(cause) if cause.kind() == std::io::ErrorKind::NotFound => return Ok(()),

@@ -18,8 +18,8 @@ use weir_results::FileError;
 pub(super) struct Lock {
     /// The directory as an open file.
     pub(super) directory: File,
-    /// Whether the file system has locks.
-    pub(super) held: bool,
+    /// Whether the lock was acquired; false on file systems without locks.
+    pub(super) locked: bool,
     /// The process that took the lock.
     owner: u32,
 }
@@ -36,19 +36,19 @@ impl Lock {
         }
         fs::create_dir_all(path).map_err(io("make the directory"))?;
         let directory = File::open(path).map_err(io("read"))?;
-        let held = match directory.try_lock() {
+        let locked = match directory.try_lock() {
             Ok(()) => true,
             Err(TryLockError::WouldBlock) => return Err(SweepError::Busy(path.to_owned())),
             // Some network file systems have no locks. A sweep is possible there, and callers report the risk.
             Err(TryLockError::Error(_)) => false,
         };
-        Ok(Self { directory, held, owner: std::process::id() })
+        Ok(Self { directory, locked, owner: std::process::id() })
     }
 }
 
 impl Drop for Lock {
     fn drop(&mut self) {
-        if self.held && self.owner == std::process::id() {
+        if self.locked && self.owner == std::process::id() {
             // A failure leaves the lock to the last process that closes the file.
             let _ = self.directory.unlock();
         }
@@ -63,7 +63,7 @@ mod tests {
     fn a_dropped_lock_is_free_whatever_copies_exist() {
         let directory = tempfile::tempdir().expect("a directory");
         let lock = Lock::take(directory.path()).expect("free");
-        assert!(lock.held);
+        assert!(lock.locked);
         assert!(matches!(Lock::take(directory.path()), Err(SweepError::Busy(_))));
         // As a forked process has it.
         let copy = lock.directory.try_clone().expect("a copy");
@@ -77,7 +77,7 @@ mod tests {
         let directory = tempfile::tempdir().expect("a directory");
         let lock = Lock::take(directory.path()).expect("free");
         let copy = lock.directory.try_clone().expect("a copy");
-        drop(Lock { directory: copy, held: true, owner: lock.owner + 1 });
+        drop(Lock { directory: copy, locked: true, owner: lock.owner + 1 });
         assert!(matches!(Lock::take(directory.path()), Err(SweepError::Busy(_))));
     }
 }

@@ -9,8 +9,8 @@ use std::path::{Path, PathBuf};
 use tokio::signal::unix::{SignalKind, signal};
 use weir_pods::Directory;
 use weir_resolver::client::Api;
+use weir_resolver::follow;
 use weir_resolver::objects::PodList;
-use weir_resolver::{PodLabels, follow};
 
 /// The options.
 #[derive(Debug, clap::Args)]
@@ -85,9 +85,7 @@ fn once(args: &Args, file: &Path, directory: &Directory, ui: &mut Ui) -> Result<
             .hint("`kubectl get pods --all-namespaces --output json` prints one")
     })?;
     let failed = |error: weir_pods::RecordsError| CommandError::failed(error.to_string());
-    let there = directory.read_all().map_err(failed)?.labels;
-    let changes = PodLabels::new(args.node.clone(), there).list(&list.items);
-    let count = follow::apply(directory, changes).map_err(failed)?;
+    let (_, count) = follow::replace(directory, args.node.as_deref(), &list.items).map_err(failed)?;
     ui.notice(&format!("{count} records changed in {}\n", directory.path().display()))?;
     Ok(Exit::Done)
 }
