@@ -70,7 +70,7 @@ pub(crate) fn run(args: &Args, ui: &mut Ui) -> Result<Exit, CommandError> {
     let (items, names) = items(args)?;
     let mut bundle = Bundle::of(&items);
     if args.anonymise {
-        bundle = Anonymiser::new(key()?, names).anonymise(&bundle);
+        bundle = Anonymiser::new(key()?, names, []).anonymise(&bundle);
     }
     print(&bundle, ui)?;
     if args.list {
