@@ -43,7 +43,7 @@ impl Names {
     }
 }
 
-/// What is replaced in all texts of a bundle: names, and hosts with dots in small letters.
+/// The texts that pseudonyms replace in a bundle: names, and hosts with dots in small letters.
 #[derive(Debug)]
 struct Replaced {
     names: Names,

@@ -346,9 +346,16 @@ impl Names {
         self.add(policy_refused.iter().flat_map(|reason| quoted(reason)));
         self.add(without_agent);
         for port in ports {
-            // The differences and the reasons are about queues of an interface.
-            let SwitchPortStatus { port, interface: _, differs: _, queues: _, queues_unread: _, credits, credit_flows } =
-                port;
+            let SwitchPortStatus {
+                port,
+                interface: _,
+                // Differences and reasons have numbers of queues, no names.
+                differs: _,
+                queues: _,
+                queues_unread: _,
+                credits,
+                credit_flows,
+            } = port;
             self.add([port]);
             no_text(credits);
             credit_flows.iter().for_each(|flow| self.add_flow(flow));
