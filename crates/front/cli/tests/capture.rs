@@ -139,13 +139,15 @@ fn manifest_has_the_digest_of_each_file() {
 
 const INITECH: &str = "# of Initech\nweir: 1\nnetwork:\n  nic: 1Gb/s\n  racks:\n    basement: { uplink: 1Gb/s, \
                        machines: [milton, lumbergh] }\n  machines: { milton: { address: 10.7.7.1 } }\nservices:\n  \
-                       payroll: { match: [ { pod: { labels: app=stapler } } ] }\n";
+                       payroll: { match: [ { pod: { labels: \"app=stapler,chart\" } } ] }\n";
 
 /// The statuses of an agent and a broker, whose names are partly of no policy.
 fn write_statuses(directory: &Path) {
     let (policy, _) = Policy::parse("policy.yaml", &INITECH.replace("milton", "m1")).expect("sound");
     let mut agent = AgentStatus::outline(&policy, policy.network().machine_named("m1").expect("there"));
     agent.machine = "milton".to_owned();
+    // A part of the label `chart`.
+    agent.epoch = 10;
     agent.unheard = vec!["swingline".to_owned()];
     agent.fabric = Some(FabricLink { leader: Some("nagheenanajar".to_owned()), ..FabricLink::default() });
     agent.guests_missed = Some("no labels are known of pod chotchkies/flair-0".to_owned());
@@ -242,7 +244,12 @@ fn names_and_addresses_have_pseudonyms() {
     assert!(all.contains(&format!("/etc/weir/machine-{pseudonym}.pem")), "{pseudonym}");
     assert!(pseudonym.starts_with("name-") && all.contains(&format!("\"machine\": \"{pseudonym}\"")), "{pseudonym}");
     assert!(all.contains(&format!("list the pods of {}: 127.0.0.10", behind("--node "))), "the node in the journal");
-    for fact in ["09:10:27 weir-agent: pod name-", "table ip weir {", "# left out: 1 tables of other programs"] {
+    for fact in [
+        "09:10:27 weir-agent: pod name-",
+        "\"epoch\": 10,",
+        "table ip weir {",
+        "# left out: 1 tables of other programs",
+    ] {
         assert!(all.contains(fact), "{fact} is missing");
     }
 }
