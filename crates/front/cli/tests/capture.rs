@@ -7,10 +7,13 @@ use base64::engine::general_purpose::STANDARD;
 use program::{directory, file, text};
 use std::fs;
 use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
+use weir_pods::{Directory, Labels};
 use weir_policy::Policy;
-use weir_status::{AgentStatus, FabricLink, FabricSession, Status};
+use weir_status::{
+    AgentStatus, FabricLink, FabricSession, FabricStatus, Status, TenantPort, TenantQueuesStatus, TenantStatus,
+};
 
 const WEIR: &str = env!("CARGO_BIN_EXE_weir");
 /// A key of Weir, a password, and the user of a URL.
@@ -134,39 +137,131 @@ fn manifest_has_the_digest_of_each_file() {
     assert!(!listed.contains("/key"), "{listed}");
 }
 
-#[test]
-fn names_and_addresses_have_pseudonyms() {
-    const POLICY: &str = "# of Initech\nweir: 1\nnetwork:\n  nic: 1Gb/s\n  racks:\n    basement: { uplink: 1Gb/s, \
-                          machines: [milton, lumbergh] }\n  machines: { milton: { address: 10.7.7.1 } }\nservices:\n  \
-                          payroll: { match: [ { port: 1 } ] }\n";
-    let directory = directory();
-    let archive = directory.path().join("report.tar");
-    file(directory.path(), "initech.yaml", POLICY);
-    let mut agent = match Status::read(status(POLICY.replace("milton", "m1").as_str()).as_bytes()) {
-        Ok(Status::Agent(agent)) => agent,
-        other => panic!("{other:?}"),
-    };
+const INITECH: &str = "# of Initech\nweir: 1\nnetwork:\n  nic: 1Gb/s\n  racks:\n    basement: { uplink: 1Gb/s, \
+                       machines: [milton, lumbergh] }\n  machines: { milton: { address: 10.7.7.1 } }\nservices:\n  \
+                       payroll: { match: [ { pod: { labels: \"app=stapler,chart\" } } ] }\n";
+
+/// The statuses of an agent and a broker, whose names are partly of no policy.
+fn write_statuses(directory: &Path) {
+    let (policy, _) = Policy::parse("policy.yaml", &INITECH.replace("milton", "m1")).expect("sound");
+    let mut agent = AgentStatus::outline(&policy, policy.network().machine_named("m1").expect("there"));
     agent.machine = "milton".to_owned();
-    file(directory.path(), "agent.json", &Status::Agent(agent).to_json());
+    // A part of the label `chart`.
+    agent.epoch = 10;
+    agent.unheard = vec!["swingline".to_owned()];
+    agent.fabric = Some(FabricLink { leader: Some("nagheenanajar".to_owned()), ..FabricLink::default() });
+    agent.guests_missed = Some("no labels are known of pod chotchkies/flair-0".to_owned());
+    agent.filters_unmatched = vec!["bobs: no pod here has namespace=slydell labels=tier=gibbons".to_owned()];
+    file(directory, "agent.json", &Status::Agent(agent).to_json());
+    let mut fabric = FabricStatus::outline(&policy, "10.7.7.9:30567", 1);
+    let competes = vec![TenantPort { port: "spinesmykowski peterman".to_owned(), tenants: 9, queues: 7 }];
+    let tenants = vec![TenantStatus { tenant: "initrode".to_owned(), competes, ..TenantStatus::default() }];
+    fabric.tenant_queues = Some(TenantQueuesStatus { tenants, ..TenantQueuesStatus::default() });
+    file(directory, "fabric.json", &Status::Fabric(fabric).to_json());
+}
+
+/// Records of a pod in another directory than the usual one.
+fn write_records(directory: &Path) {
+    let labels = [("app", "stapler"), ("chart", "web-4.10.1"), ("component", "agent"), ("version", "v1.27.10")];
+    let record = Labels {
+        pod: weir_pods::FORMAT,
+        namespace: "initech".to_owned(),
+        name: "tps-0".to_owned(),
+        uid: None,
+        labels: labels.map(|(key, value)| (key.to_owned(), value.to_owned())).into(),
+    };
+    Directory::new(directory).write_labels(&record).expect("written");
+}
+
+/// The text of an archive with pseudonyms, of a node that is not called as its machine. Each JSON file is one.
+fn anonymised(policy: &[&str]) -> String {
+    let directory = directory();
+    let at = |name: &str| directory.path().join(name);
+    let programs = at("bin");
+    fs::create_dir(&programs).expect("made");
+    let journal = "09:10:27 weir-agent: pod initech/tps-0 of stapler\n09:10:27 list the pods of worker-3: 127.0.0.10";
+    program(&programs, "journalctl", journal);
+    let chain = "service-ULMVA6XW-veridian/payments/tcp/p80__10.180.0.1";
+    let rules = format!("table ip kube-proxy {{\n\tchain {chain} {{\n\t}}\n}}\ntable ip weir {{\n\tcounter\n}}");
+    program(&programs, "nft", &rules);
+    file(directory.path(), "initech.yaml", INITECH);
+    write_statuses(directory.path());
+    write_records(&at("records"));
     let fabric = "--certificate /etc/weir/machine-milton.pem --fabric https://fabric.initech.example:30567";
     let options = format!("--interface lo --machine milton --listen 10.7.7.1:30565 --peer m2:2001:db8::7 {fabric}");
-    file(directory.path(), "agent.conf", &format!("WEIR_AGENT=\"{options}\"\n"));
-    file(directory.path(), "pods.conf", "WEIR_PODS=\"--node milton --api https://10.7.7.1:6443\"\n");
+    let pods = at("records").display().to_string();
+    file(directory.path(), "agent.conf", &format!("WEIR_AGENT=\"{options} --pods {pods}\"\n"));
+    file(directory.path(), "pods.conf", "WEIR_PODS=\"--node worker-3 --api https://10.7.7.1:6443\"\n");
+    let path = format!("{}:{}", programs.display(), std::env::var("PATH").unwrap_or_default());
     let output = Command::new(WEIR)
-        .args(["capture", "initech.yaml", "--configuration", ".", "--status", "agent.json", "--anonymise"])
+        .arg("capture")
+        .args(policy)
+        .args(["--configuration", ".", "--status", "agent.json", "--status", "fabric.json", "--anonymise"])
         .args(["--output", "report.tar"])
         .current_dir(directory.path())
+        .env("PATH", path)
         .output()
         .expect("runs");
     assert!(output.status.success(), "{}", text(&output.stderr));
-    let all = String::from_utf8_lossy(&fs::read(&archive).expect("written")).to_string();
+    let unpack = ["xf", "report.tar", "--one-top-level=unpacked"];
+    assert!(Command::new("tar").args(unpack).current_dir(directory.path()).status().expect("runs").success());
+    let files = json_files(&at("unpacked"));
+    assert!(files.len() >= 3, "{files:?}");
+    for file in files {
+        let text = fs::read_to_string(&file).expect("there");
+        if let Err(error) = serde_json::from_str::<serde_json::Value>(&text) {
+            panic!("{}: {error}: {text}", file.display());
+        }
+    }
+    for number in [1, 2] {
+        let text = fs::read(at(&format!("unpacked/statuses/{number}.json"))).expect("there");
+        Status::read(&text).unwrap_or_else(|error| panic!("status {number}: {error}"));
+    }
+    String::from_utf8_lossy(&fs::read(at("report.tar")).expect("written")).to_string()
+}
+
+/// The JSON files below a directory.
+fn json_files(directory: &Path) -> Vec<PathBuf> {
+    let paths = fs::read_dir(directory).expect("there").map(|entry| entry.expect("an entry").path());
+    let files = paths.flat_map(|path| if path.is_dir() { json_files(&path) } else { vec![path] });
+    files.filter(|path| path.extension().is_some_and(|extension| extension == "json")).collect()
+}
+
+#[test]
+fn names_and_addresses_have_pseudonyms() {
+    let all = anonymised(&["initech.yaml"]);
     for name in ["milton", "lumbergh", "basement", "payroll", "10.7.7.1", "of Initech", "initech.example", "2001:db8"] {
         assert!(!all.contains(name), "{name} is in the archive");
     }
-    let pseudonym = all.split("--machine ").nth(1).and_then(|behind| behind.split(' ').next()).expect("there");
+    for name in ["worker-3", "initech", "tps-0", "stapler", "veridian", "payments", "10.180.0.1"] {
+        assert!(!all.contains(name), "{name} is in the archive");
+    }
+    let behind = |option: &str| {
+        let value = all.split(option).nth(1).and_then(|behind| behind.split(' ').next());
+        value.unwrap_or_else(|| panic!("no {option}")).to_owned()
+    };
+    let pseudonym = behind("--machine ");
     assert!(all.contains(&format!("/etc/weir/machine-{pseudonym}.pem")), "{pseudonym}");
-    assert!(all.contains(&format!("--node {pseudonym} ")), "{pseudonym}");
     assert!(pseudonym.starts_with("name-") && all.contains(&format!("\"machine\": \"{pseudonym}\"")), "{pseudonym}");
+    assert!(all.contains(&format!("list the pods of {}: 127.0.0.10", behind("--node "))), "the node in the journal");
+    for fact in [
+        "09:10:27 weir-agent: pod name-",
+        "\"epoch\": 10,",
+        "table ip weir {",
+        "# left out: 1 tables of other programs",
+    ] {
+        assert!(all.contains(fact), "{fact} is missing");
+    }
+}
+
+#[test]
+fn names_of_statuses_have_pseudonyms_without_a_policy() {
+    let all = anonymised(&[]);
+    let of_agent = ["milton", "swingline", "nagheenanajar", "chotchkies", "flair-0", "bobs", "slydell", "gibbons"];
+    for name in of_agent.into_iter().chain(["smykowski", "peterman", "initrode", "10.7.7.9", "initech", "tps-0"]) {
+        assert!(!all.contains(name), "{name} is in the archive");
+    }
+    assert!(all.contains("\"unheard\": ["), "the key of the status");
 }
 
 #[test]

@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use std::process::Stdio;
 use std::time::Duration;
 use tokio::process::Command;
-use weir_pods::{Directory, Records};
+use weir_pods::{ATTACHMENT, Directory, LABELS, Records};
 
 /// The longest time of a command.
 pub const PATIENCE: Duration = Duration::from_secs(10);
@@ -21,6 +21,9 @@ const DIRECTORIES: &str = "/usr/sbin:/sbin:/usr/bin:/bin";
 
 /// The name of the policy in the bundle.
 pub const POLICY: &str = "configuration/policy.yaml";
+
+/// The name of the firewall's rules in the bundle.
+pub const FIREWALL: &str = "network/nftables";
 
 /// Files of the host.
 const FILES: &[(&str, &str)] = &[
@@ -46,7 +49,7 @@ const COMMANDS: &[(&str, &[&str])] = &[
     ("network/rules.json", &["ip", "-j", "rule"]),
     ("network/neighbours.json", &["ip", "-j", "neighbour"]),
     ("network/qdiscs.json", &["tc", "-s", "-j", "qdisc", "show"]),
-    ("network/nftables", &["nft", "list", "ruleset"]),
+    (FIREWALL, &["nft", "list", "ruleset"]),
     ("network/sockets", &["ss", "-lntu"]),
     (
         "services/units",
@@ -140,7 +143,7 @@ pub fn read(request: &Request) -> io::Result<Vec<Item>> {
         source: "/proc/sys/net/core, /proc/sys/net/ipv4/tcp_*".into(),
         content: Ok(sysctls()),
     });
-    let listed = LISTED.map(|directory| listing(Path::new(directory), Path::new(weir_pods::DIRECTORY))).concat();
+    let listed = LISTED.map(|directory| listing(Path::new(directory))).concat();
     items.push(Item { name: "host/pins".into(), source: LISTED.join(", "), content: Ok(listed) });
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let mut commands: Vec<(String, Vec<String>)> = Vec::new();
@@ -203,18 +206,40 @@ fn sysctls() -> String {
     lines.concat()
 }
 
-/// The paths below a directory, two levels deep, without the content of any file. Of the directory of pods, whose files
-/// have the names of users' programs, it has the number of records.
-fn listing(directory: &Path, pods: &Path) -> String {
+/// The rules of tables called `weir`, `weir-…` or `weir_…`. Those of other programs have the names of their objects,
+/// such as a chain of kube-proxy for each service of a cluster.
+pub fn own_tables(rules: &str) -> String {
+    let (mut kept, mut others, mut is_own) = (String::new(), 0u32, false);
+    for line in rules.split_inclusive('\n') {
+        if let Some(table) = line.strip_prefix("table ") {
+            let name = table.split_whitespace().nth(1).unwrap_or_default();
+            is_own = name == "weir" || name.starts_with("weir-") || name.starts_with("weir_");
+            others += u32::from(!is_own);
+        }
+        if is_own {
+            kept.push_str(line);
+        }
+        // Lines between tables are comments of nft.
+        is_own &= !line.starts_with('}');
+    }
+    format!("{kept}# left out: {others} tables of other programs\n")
+}
+
+/// The paths below a directory, two levels deep, without the content of any file. Records of pods, whose files have the
+/// names of users' programs, are counted.
+fn listing(directory: &Path) -> String {
     let mut paths = Vec::new();
     let below = |path: &Path| fs::read_dir(path).into_iter().flatten().flatten().map(|entry| entry.path());
-    for path in below(directory) {
-        if path == pods {
-            paths.push(format!("{}: {}\n", path.display(), records(&path)));
-            continue;
+    let is_record = |path: &PathBuf| {
+        let name = path.file_name().unwrap_or_default().to_string_lossy();
+        name.starts_with(ATTACHMENT) || name.starts_with(LABELS)
+    };
+    for directory in std::iter::once(directory.to_owned()).chain(below(directory)) {
+        let (of_pods, others): (Vec<PathBuf>, Vec<PathBuf>) = below(&directory).partition(is_record);
+        if !of_pods.is_empty() {
+            paths.push(format!("{}: {}\n", directory.display(), records(&directory)));
         }
-        paths.push(format!("{}\n", path.display()));
-        paths.extend(below(&path).map(|path| format!("{}\n", path.display())));
+        paths.extend(others.iter().map(|path| format!("{}\n", path.display())));
     }
     paths.sort_unstable();
     paths.concat()
@@ -250,10 +275,21 @@ mod tests {
         Directory::new(&pods).write_labels(&record).expect("written");
         fs::write(run.path().join("agent.json"), "{}").expect("written");
         fs::write(pods.join("attachment-7:eth0.json"), "{").expect("written");
-        let text = listing(run.path(), &pods);
+        let text = listing(run.path());
         let counts = "/pods: 0 attachments, 1 records of labels, 1 files that are no records\n";
         assert!(text.contains("/agent.json\n") && text.ends_with(counts), "{text}");
+        let text = listing(&pods);
+        assert_eq!(text, format!("{}{}", run.path().display(), counts));
         assert!(!text.contains("milton"), "{text}");
+    }
+
+    #[test]
+    fn rules_of_other_programs_are_left_out() {
+        let own = "table inet weir-limits {\n\tchain a {\n\t\tcounter\n\t}\n}\n";
+        let other = "# Warning: of milton\ntable ip kube-proxy {\n\tchain service-PAYROLL-payroll/milton {\n\t}\n}\n";
+        let weird = "table ip weirs {\n}\ntable ip milton {\n\t# table ip weir\n}\n";
+        assert_eq!(own_tables(&[other, own, weird].concat()), format!("{own}# left out: 3 tables of other programs\n"));
+        assert_eq!(own_tables(""), "# left out: 0 tables of other programs\n");
     }
 
     #[test]

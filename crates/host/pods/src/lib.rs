@@ -22,7 +22,7 @@ mod directory;
 mod record;
 
 pub use directory::{Directory, Records, RecordsError};
-pub use record::{ATTACHMENT, Attachment, FORMAT, HostInterface, Labels, NameError};
+pub use record::{ATTACHMENT, Attachment, FORMAT, HostInterface, LABELS, Labels, NameError};
 
 /// The directory of records.
 pub const DIRECTORY: &str = "/run/weir/pods";

@@ -124,9 +124,10 @@ impl Labels {
     }
 }
 
-/// The first parts of names of files.
+/// The first part of the names of files of attachments.
 pub const ATTACHMENT: &str = "attachment-";
-pub(crate) const LABELS: &str = "labels-";
+/// The first part of the names of files of labels.
+pub const LABELS: &str = "labels-";
 /// The last part.
 pub(crate) const JSON: &str = ".json";
 

@@ -17,6 +17,7 @@
 use crate::glob;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
+use std::str::FromStr;
 use weir_document::quote;
 use weir_document::scalar::Refusal;
 
@@ -98,6 +99,11 @@ impl PodSelector {
         self.namespace.iter().chain(&self.name).chain(values).map(String::as_str)
     }
 
+    /// The keys of labels on which the set depends.
+    pub fn label_keys(&self) -> impl Iterator<Item = &str> {
+        self.labels.keys().map(String::as_str)
+    }
+
     /// The glob over namespaces.
     pub(crate) fn namespace(&self) -> Option<&str> {
         self.namespace.as_deref()
@@ -163,6 +169,27 @@ impl fmt::Display for PodSelector {
             fields.push(format!("labels={}", labels.join(",")));
         }
         f.pad(&fields.join(" "))
+    }
+}
+
+impl FromStr for PodSelector {
+    type Err = Refusal;
+
+    /// Reads what `Display` writes.
+    fn from_str(text: &str) -> Result<Self, Refusal> {
+        let (globs, labels) = match text.split_once("labels=") {
+            Some((globs, labels)) => (globs, Some(labels)),
+            None => (text, None),
+        };
+        let (mut namespace, mut name) = (None, None);
+        for word in globs.split_whitespace() {
+            match word.split_once('=') {
+                Some(("namespace", glob)) => namespace = Some(glob),
+                Some(("name", glob)) => name = Some(glob),
+                _ => return Err(Refusal::new(format!("{} is no part of a selector of pods", quote(word)), EMPTY_HINT)),
+            }
+        }
+        Self::new(namespace, name, labels)
     }
 }
 

@@ -170,3 +170,24 @@ fn texts_are_globs_and_values_without_keys() {
     let selector = PodSelector::new(Some("shop"), Some("web-*"), Some("app=web,tier in (a,b),canary,!urgent"));
     assert_eq!(selector.expect("sound").texts().collect::<Vec<_>>(), ["shop", "web-*", "web", "a", "b"]);
 }
+
+#[test]
+fn selector_is_read_as_it_is_written() {
+    for (namespace, name, labels) in [
+        (Some("shop"), Some("web-*"), Some("app=web,tier in (a,b),!urgent")),
+        (Some("labels"), None, Some("labels=namespace,x notin (a,b)")),
+        (None, Some("name"), None),
+    ] {
+        let selector = PodSelector::new(namespace, name, labels).expect("sound");
+        assert_eq!(selector.to_string().parse::<PodSelector>().as_ref(), Ok(&selector), "{selector}");
+    }
+    for text in ["", "shop", "namespace=shop pods=3", "namespace=Shop", "labels=a b"] {
+        assert!(text.parse::<PodSelector>().is_err(), "{text}");
+    }
+}
+
+#[test]
+fn keys_are_those_of_labels() {
+    let keys = |selector: &PodSelector| selector.label_keys().map(str::to_owned).collect::<Vec<_>>();
+    assert_eq!(keys(&labels("tier in (a,b),!canary")), ["canary", "tier"]);
+}

@@ -1,20 +1,26 @@
 //! `weir capture`: a bundle of this host's state for a bug report.
 
+mod names;
+
 use super::watched;
 use crate::error::{CommandError, Exit};
 use crate::output::{Style, Table, Ui};
 use crate::{input, values};
+use names::Names;
+use std::collections::BTreeSet;
 use std::io::Read as _;
 use std::path::{Path, PathBuf};
 use std::time::{SystemTime, UNIX_EPOCH};
 use weir_capture::{Anonymiser, Bundle, Item, sources};
-use weir_doctor::{Facts, gather, judge};
+use weir_doctor::{Facts, StatusFacts, gather, judge};
 use weir_observe::Source;
-use weir_pods::{Directory, Records};
+use weir_pods::Directory;
 use weir_policy::Policy;
 use weir_report::json;
 use weir_status::Status;
 
+/// The start of the names of texts with options of services. Messages of the journal quote options without values.
+const OF_OPTIONS: [&str; 2] = ["configuration/", "services/units"];
 /// The statuses of the services, which are read if they are there.
 const STATUSES: [&str; 3] = ["/run/weir/agent.json", "/run/weir-fabric/fabric.json", "/run/weir/forwarder.json"];
 
@@ -67,10 +73,11 @@ pub(crate) fn run(args: &Args, ui: &mut Ui) -> Result<Exit, CommandError> {
         return Err(CommandError::refused(format!("`{}` exists already", output.display()))
             .hint("name another file with --output"));
     }
-    let (items, names) = items(args)?;
+    let (items, policy, statuses) = items(args)?;
     let mut bundle = Bundle::of(&items);
     if args.anonymise {
-        bundle = Anonymiser::new(key()?, names).anonymise(&bundle);
+        let names = names(&items, policy.as_ref(), &statuses)?.names;
+        bundle = Anonymiser::new(key()?, names, names::vocabulary(&items)).anonymise(&bundle);
     }
     print(&bundle, ui)?;
     if args.list {
@@ -89,8 +96,8 @@ fn key() -> Result<[u8; 32], CommandError> {
     Ok(key)
 }
 
-/// The texts of all sources, and the names in policy and statuses.
-fn items(args: &Args) -> Result<(Vec<Item>, Vec<String>), CommandError> {
+/// The texts of all sources, and the policy and the statuses among them.
+fn items(args: &Args) -> Result<(Vec<Item>, Option<Policy>, Vec<StatusFacts>), CommandError> {
     let there = |path: PathBuf| path.exists().then_some(path);
     let policy = args.policy.clone().or_else(|| there(args.configuration.join("policy.yaml")));
     if policy.as_deref() == Some(Path::new("-")) {
@@ -131,17 +138,34 @@ fn items(args: &Args) -> Result<(Vec<Item>, Vec<String>), CommandError> {
         for item in items.iter_mut().filter(|item| item.name == sources::POLICY) {
             item.content = parsed_policy.as_ref().map_or_else(|| Err("no policy".to_owned()), without_comments);
         }
+        for item in items.iter_mut().filter(|item| item.name == sources::FIREWALL) {
+            item.content = item.content.as_deref().map(sources::own_tables).map_err(Clone::clone);
+        }
     }
-    let mut names = names(parsed_policy.as_ref(), &facts);
-    if args.anonymise {
-        // The journal has names of pods, and may be readable where the records are not.
-        let records = Directory::new(weir_pods::DIRECTORY).read_all().map_err(|error| {
+    Ok((items, parsed_policy, facts.statuses))
+}
+
+/// The names that pseudonyms replace: of this host, of the policy, of the statuses, of options, and of pods.
+fn names(items: &[Item], policy: Option<&Policy>, statuses: &[StatusFacts]) -> Result<Names, CommandError> {
+    let mut names = Names::default();
+    names.names.push(read_host_name());
+    policy.into_iter().for_each(|policy| names.add_policy(policy));
+    statuses.iter().filter_map(|facts| facts.status.as_ref().ok()).for_each(|status| names.add_status(status));
+    let mut directories = BTreeSet::from([PathBuf::from(weir_pods::DIRECTORY)]);
+    for item in items.iter().filter(|item| OF_OPTIONS.iter().any(|start| item.name.starts_with(start))) {
+        let text = names::options(item.content.as_deref().unwrap_or_default());
+        names.add_options(&text);
+        directories.extend(names::directories(&text).map(|directory| Path::new("/").join(directory)));
+    }
+    // The journal has names of pods, and may be readable where the records are not.
+    for directory in directories {
+        let records = Directory::new(directory).read_all().map_err(|error| {
             CommandError::refused(format!("--anonymise takes the names of pods from their records: {error}"))
                 .hint("run it as root")
         })?;
-        names.extend(names_of_pods(&records));
+        names.add_records(&records);
     }
-    Ok((items, names))
+    Ok(names)
 }
 
 /// The policy as JSON, since comments may have any names; ranges of names have no pseudonyms.
@@ -151,67 +175,6 @@ fn without_comments(policy: &Policy) -> Result<String, String> {
         true => Err("left out: it has ranges of names or numbers".to_owned()),
         false => Ok(text),
     }
-}
-
-/// The names of this host, of the policy, and of the statuses.
-fn names(policy: Option<&Policy>, facts: &Facts) -> Vec<String> {
-    let mut names = vec![read_host_name()];
-    if let Some(policy) = policy {
-        let network = policy.network();
-        names.extend(network.machines().iter().map(|machine| machine.name().to_owned()));
-        names.extend(network.racks().iter().map(|rack| rack.name().to_owned()));
-        names.extend(policy.graph().switches.iter().cloned());
-        for service in policy.services().all() {
-            names.extend(parts(service.path()));
-            let selectors = service.matches().iter().filter_map(|filter| filter.pod.as_ref());
-            names.extend(selectors.flat_map(|selector| selector.texts().filter_map(own)));
-        }
-        for tenant in policy.tenants() {
-            names.push(tenant.name.clone());
-            names.extend(tenant.groups.iter().filter_map(|group| group.name.clone()));
-        }
-    }
-    for status in &facts.statuses {
-        match &status.status {
-            Ok(Status::Agent(agent)) => {
-                names.extend([agent.machine.clone(), agent.rack.clone()]);
-                names.extend(agent.services.iter().flat_map(|service| parts(&service.service)));
-            }
-            // A broker's name is its URL or its address.
-            Ok(Status::Fabric(broker)) => {
-                names.extend(broker.limits.iter().flat_map(|limit| parts(&limit.service).chain([limit.rack.clone()])));
-            }
-            Ok(Status::Switch(switch)) => {
-                names.push(switch.name.clone());
-                names.extend(switch.ports.iter().map(|port| port.port.clone()));
-                names.extend(switch.without_agent.iter().cloned());
-            }
-            Err(_) => {}
-        }
-    }
-    names
-}
-
-/// The names in the path of a service.
-fn parts(path: &str) -> impl Iterator<Item = String> {
-    path.split('/').map(str::to_owned)
-}
-
-/// The namespaces, names and labels of the pods of this host. A file that is no record has names as well.
-fn names_of_pods(records: &Records) -> Vec<String> {
-    let attachments = records.attachments.iter().flat_map(|record| [&record.namespace, &record.name]);
-    let labels = records.labels.iter().flat_map(|record| [&record.namespace, &record.name]);
-    let values = records.labels.iter().flat_map(|record| record.labels.values());
-    let files = records.refused.iter().filter_map(|(file, _)| file.strip_prefix("labels-")?.strip_suffix(".json"));
-    let files = files.flat_map(|name| name.split(':'));
-    attachments.chain(labels).chain(values).map(String::as_str).chain(files).filter_map(own).collect()
-}
-
-/// A namespace, name or value that is not the same in all clusters.
-fn own(name: &str) -> Option<String> {
-    const OF_ALL: [&str; 4] = ["default", "kube-node-lease", "kube-public", "kube-system"];
-    let is_number = name.chars().all(|letter| letter.is_ascii_digit() || letter == '.');
-    (!OF_ALL.contains(&name) && !is_number).then(|| name.to_owned())
 }
 
 fn item(name: &str, source: &str, text: String) -> Item {
@@ -231,8 +194,8 @@ fn findings(facts: &Facts) -> String {
     json::to_text(&value)
 }
 
-/// The interface of this host's status, which is the first. Those of other hosts may be others here. The name is also
-/// that of a directory in the archive.
+/// The interface of this host's status, which is the first. Interfaces of other hosts' statuses may not exist on this
+/// host. The name is also that of a directory in the archive.
 fn interfaces(facts: &Facts) -> Vec<String> {
     match facts.statuses.first().map(|status| &status.status) {
         Some(Ok(Status::Agent(agent))) => values::interface(&agent.interface).into_iter().collect(),
@@ -295,7 +258,6 @@ fn date(seconds: u64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use weir_doctor::StatusFacts;
     use weir_status::AgentStatus;
 
     const POLICY: &str = "weir: 1\nnetwork: { nic: 1Gb/s, racks: { basement: { uplink: 1Gb/s, machines: [m1] } } }\n\
@@ -324,31 +286,6 @@ mod tests {
         ] {
             assert_eq!(interfaces(&facts(statuses)), expected);
         }
-    }
-
-    #[test]
-    fn names_are_those_of_selectors_and_records_of_pods() {
-        let (policy, _) = Policy::parse("policy.yaml", POLICY).expect("sound");
-        let names = names(Some(&policy), &facts(Vec::new()));
-        for name in ["basement", "m1", "pay", "initech-*", "tps", "red"] {
-            assert!(names.iter().any(|one| one == name), "{name} is missing in {names:?}");
-        }
-        assert!(!names.iter().any(|one| ["app", "default"].contains(&one.as_str())), "{names:?}");
-        let run = tempfile::tempdir().expect("a directory");
-        let directory = Directory::new(run.path());
-        let labels = [("app", "tps"), ("rank", "7")].map(|(key, value)| (key.to_owned(), value.to_owned()));
-        let record = weir_pods::Labels {
-            pod: weir_pods::FORMAT,
-            namespace: "initech".to_owned(),
-            name: "milton-0".to_owned(),
-            uid: None,
-            labels: labels.into(),
-        };
-        directory.write_labels(&record).expect("written");
-        std::fs::write(run.path().join("labels-basement:lumbergh.json"), "{").expect("written");
-        let mut names = names_of_pods(&directory.read_all().expect("listed"));
-        names.sort_unstable();
-        assert_eq!(names, ["basement", "initech", "lumbergh", "milton-0", "tps"]);
     }
 
     #[test]
