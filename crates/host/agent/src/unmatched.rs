@@ -12,6 +12,7 @@ use weir_datapath::GuestGlob;
 use weir_linux::cgroups::CgroupReading;
 use weir_linux::guests::GuestReading;
 use weir_policy::{Match, Policy};
+use weir_status::NO_POD;
 
 /// A line for each service and kind of glob that matches nothing, in the order of the policy's services.
 pub(crate) fn unmatched(
@@ -38,14 +39,14 @@ pub(crate) fn unmatched(
         let own = service.matches().iter().filter_map(|filter| filter.cgroup.as_ref());
         let own = own.filter(|glob| groups.contains(glob.as_str())).map(ToString::to_string);
         let kinds: [(&str, BTreeSet<String>); 3] = [
-            ("interface of a guest here is called", interfaces.collect()),
-            ("pod here has", pods.collect()),
-            ("control group here is called", own.collect()),
+            ("no interface of a guest here is called", interfaces.collect()),
+            (NO_POD, pods.collect()),
+            ("no control group here is called", own.collect()),
         ];
         for (what, globs) in kinds {
             let Some(first) = globs.first() else { continue };
             let more = if globs.len() > 1 { format!(" (and {} more)", globs.len() - 1) } else { String::new() };
-            lines.push(format!("{}: no {what} {first}{more}", service.path()));
+            lines.push(format!("{}: {what} {first}{more}", service.path()));
         }
     }
     lines

@@ -130,7 +130,7 @@ pub struct UnitFacts {
     pub active: String,
     /// `Result` of its last run.
     pub result: String,
-    /// `NRestarts`: how often systemd has started it again since a person did.
+    /// `NRestarts`: how often systemd has started it again since the last manual start.
     pub restarts: u32,
     /// `UnitFileState`.
     pub enabled: String,

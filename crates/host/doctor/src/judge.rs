@@ -130,7 +130,7 @@ pub const CHECKS: &[Check] = &[
     check("agent.peers", "reports of all other machines of the rack arrive", STATUS, agent::peers),
     check("agent.keys", "all datagrams have a valid tag", STATUS, agent::keys),
     check("agent.versions", "all datagrams are of this version of the protocol", STATUS, agent::versions),
-    check("agent.filters", "all filters match something on this host", STATUS, agent::filters),
+    check("agent.filters", "all filters but those by pod match something on this host", STATUS, agent::filters),
     check("agent.levels", "the bounds of the latency levels hold beside this machine's packets", STATUS, agent::levels),
     check("agent.fabric", "a leader has a stream to the fabric broker, and the certificate is valid", STATUS,
         agent::fabric),

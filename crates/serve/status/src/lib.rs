@@ -60,8 +60,8 @@ pub use counters::{
 pub use credits::{CreditFlow, HostCredits, PortCredits};
 pub use model::{
     AgentStatus, DirectionStatus, FabricLimit, FabricLink, FabricSession, FabricStatus, Latency, LevelCounters,
-    LevelStatus, Mode, ServiceStatus, SessionState, Status, TenantPort, TenantQueuesStatus, TenantStatus, TenantTimes,
-    VERSION,
+    LevelStatus, Mode, NO_POD, ServiceStatus, SessionState, Status, TenantPort, TenantQueuesStatus, TenantStatus,
+    TenantTimes, VERSION,
 };
 pub use read::ReadError;
 pub use strangers::Strangers;

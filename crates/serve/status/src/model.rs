@@ -12,6 +12,9 @@ use weir_units::{Bandwidth, Direction, PerDirection};
 /// another meaning does.
 pub const VERSION: u32 = 1;
 
+/// A part of those lines of [`AgentStatus::filters_unmatched`] that are of filters by pod.
+pub const NO_POD: &str = "no pod here has";
+
 /// The status of a program.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "snake_case")]
@@ -158,7 +161,7 @@ pub struct AgentStatus {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub guests_missed: Option<String>,
     /// The services with filters that match nothing on this host now, one line for each kind of filter: it has no
-    /// control group, no interface of a guest or no pod of the name.
+    /// control group, no interface of a guest or no pod of the name ([`NO_POD`]).
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub filters_unmatched: Vec<String>,
     /// The epoch of the machine's broker, which counts its starts.

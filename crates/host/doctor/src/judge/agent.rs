@@ -2,7 +2,7 @@
 
 use super::{Verdict, doubtful, fine, quoted, skipped, wrong};
 use crate::facts::{Facts, StatusFacts};
-use weir_status::{AgentStatus, SessionState, Status};
+use weir_status::{AgentStatus, NO_POD, SessionState, Status};
 
 /// This host's agent: the first status.
 pub(super) fn agent(facts: &Facts) -> Option<&AgentStatus> {
@@ -118,13 +118,19 @@ pub(super) fn versions(facts: &Facts) -> Verdict {
 
 pub(super) fn filters(facts: &Facts) -> Verdict {
     of_agent(facts, |agent| {
-        let missed = agent.filters_unmatched.iter().chain(&agent.guests_missed).chain(&agent.cgroups_missed);
+        // A scheduler decides which pods a node has, so a selector without a pod here is usual.
+        let (pods, others): (Vec<&String>, Vec<&String>) =
+            agent.filters_unmatched.iter().partition(|line| line.contains(NO_POD));
+        let missed = others.into_iter().chain(&agent.guests_missed).chain(&agent.cgroups_missed);
         let missed: Vec<&str> = missed.map(String::as_str).collect();
-        if missed.is_empty() {
-            return fine("all match");
+        if !missed.is_empty() {
+            return doubtful(missed.join("; "), "packets of these services belong to no service or to another one");
         }
-        let why = "packets of these services belong to no service or to another one, or no pod of them is on this node";
-        doubtful(missed.join("; "), why)
+        match pods.first() {
+            Some(first) if pods.len() > 1 => fine(format!("{first} (and {} more)", pods.len() - 1)),
+            Some(first) => fine(*first),
+            None => fine("all match"),
+        }
     })
 }
 

@@ -77,6 +77,14 @@ pub(super) fn units(facts: &Facts) -> Verdict {
         )
         .mend(format!("systemctl start {name}"));
     }
+    // A unit that fails some seconds after each start is active nearly always.
+    if let Some(UnitFacts { name, restarts, .. }) = find(|unit| unit.restarts > 0) {
+        return doubtful(
+            format!("{name}: automatic restarts since the last manual start: {restarts}"),
+            "the service did not run between the starts, and its journal has the reason",
+        )
+        .mend(format!("journalctl -u {name} -n 20 --no-pager"));
+    }
     if let Some(UnitFacts { name, .. }) = find(|unit| unit.enabled == "disabled" && unit.active == "active") {
         return doubtful(format!("{name} runs and is not enabled"), "it does not start at the next boot")
             .mend(format!("systemctl enable {name}"));

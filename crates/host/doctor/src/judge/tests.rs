@@ -6,7 +6,7 @@ use weir_linux::interface::Offloads;
 use weir_linux::requirements::Missing;
 use weir_linux::tc::{Found, Qdisc};
 use weir_policy::Policy;
-use weir_status::{AgentStatus, FabricLink, FabricSession, SessionState, Status};
+use weir_status::{AgentStatus, FabricLink, FabricSession, NO_POD, SessionState, Status};
 
 const NOW_MS: u64 = 1_800_000_000_000;
 const DAY: i64 = 86_400;
@@ -131,6 +131,7 @@ fn failing_host() -> Failing {
         ("service.units", Wrong, with_unit(|unit| unit.active = "inactive".into())),
         ("service.units", Wrong, with_unit(|unit| (unit.active, unit.result) = ("activating".into(), "signal".into()))),
         ("service.units", Wrong, with_unit(|unit| (unit.active, unit.restarts) = ("activating".into(), 2))),
+        ("service.units", Doubtful, with_unit(|unit| unit.restarts = 4_000)),
         ("service.units", Doubtful, with_unit(|unit| unit.enabled = "disabled".into())),
         ("service.units", Doubtful, with_unit(|unit| unit.needs_reload = true)),
         ("service.program", Wrong, with_unit(|unit| unit.program_missing = Some("/usr/bin/weir".into()))),
@@ -265,6 +266,21 @@ fn mends_name_the_policy_and_the_statuses() {
     assert_eq!(mend(&facts), r"weir top --once --policy '/srv/my policy'\''s.yaml'");
     facts.policy = None;
     assert_eq!(mend(&facts), "weir top --once agent.json agent.json");
+}
+
+#[test]
+fn selectors_without_a_pod_on_this_host_are_fine() {
+    let no_pod = |service: &str| format!("{service}: {NO_POD} namespace={service}");
+    let of = |facts: &Facts| {
+        let filters = judge(facts).into_iter().find(|finding| finding.id == "agent.filters").expect("there");
+        (filters.state, filters.found)
+    };
+    let mut facts = with_agent(|agent| agent.filters_unmatched = vec![no_pod("a"), no_pod("b")]);
+    assert_eq!(of(&facts), (State::Fine, "a: no pod here has namespace=a (and 1 more)".to_owned()));
+    if let Ok(Status::Agent(agent)) = &mut facts.statuses[0].status {
+        agent.filters_unmatched.push("c: no interface of a guest here is called tap*".into());
+    }
+    assert_eq!(of(&facts), (State::Doubtful, "c: no interface of a guest here is called tap*".to_owned()));
 }
 
 #[test]

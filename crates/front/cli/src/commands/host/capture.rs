@@ -73,7 +73,7 @@ pub(crate) fn run(args: &Args, ui: &mut Ui) -> Result<Exit, CommandError> {
         return Err(CommandError::refused(format!("`{}` exists already", output.display()))
             .hint("name another file with --output"));
     }
-    let (items, policy, statuses) = items(args)?;
+    let Texts { items, policy, statuses } = texts(args)?;
     let mut bundle = Bundle::of(&items);
     if args.anonymise {
         let names = names(&items, policy.as_ref(), &statuses)?.names;
@@ -97,7 +97,14 @@ fn key() -> Result<[u8; 32], CommandError> {
 }
 
 /// The texts of all sources, and the policy and the statuses among them.
-fn items(args: &Args) -> Result<(Vec<Item>, Option<Policy>, Vec<StatusFacts>), CommandError> {
+struct Texts {
+    items: Vec<Item>,
+    policy: Option<Policy>,
+    statuses: Vec<StatusFacts>,
+}
+
+/// Reads all sources.
+fn texts(args: &Args) -> Result<Texts, CommandError> {
     let there = |path: PathBuf| path.exists().then_some(path);
     let policy = args.policy.clone().or_else(|| there(args.configuration.join("policy.yaml")));
     if policy.as_deref() == Some(Path::new("-")) {
@@ -142,7 +149,7 @@ fn items(args: &Args) -> Result<(Vec<Item>, Option<Policy>, Vec<StatusFacts>), C
             item.content = item.content.as_deref().map(sources::own_tables).map_err(Clone::clone);
         }
     }
-    Ok((items, parsed_policy, facts.statuses))
+    Ok(Texts { items, policy: parsed_policy, statuses: facts.statuses })
 }
 
 /// The names that pseudonyms replace: of this host, of the policy, of the statuses, of options, and of pods.
