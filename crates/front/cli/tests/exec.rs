@@ -318,9 +318,10 @@ fn agents_limit_services_by_group() {
     let limited = flow("web-1", 7000);
     // The receiver's law holds a flow below the limit for a second if the flow was far above.
     wait_for("the limit", 20, || (at_least(15.0)..21.0).contains(&limited.rate()));
-    let status = pair.status("m1").expect("a status");
-    assert!(status["kernel"]["feedback_accepted"].as_u64() > Some(0), "{status:#}");
-    assert_eq!(status["kernel"]["feedback_unclassified"], 0);
+    // A status is up to a second old.
+    let kernel = || pair.status("m1").expect("a status")["kernel"].clone();
+    wait_for("feedback in the status", 10, || kernel()["feedback_accepted"].as_u64() > Some(0));
+    assert_eq!(kernel()["feedback_unclassified"], 0);
     drop(limited);
     let unlimited = flow("db", 7001);
     wait_for("no limit of another group", 20, || unlimited.rate() > at_least(60.0));
