@@ -57,19 +57,6 @@ impl Report {
         self.total.skipped += counts.skipped;
     }
 
-    /// Prints the line of a process whose result does not count, since it runs again.
-    pub(crate) fn disturbed(&mut self, job: &Job, ended: &Ended) {
-        self.ended += 1;
-        println!(
-            "[{:>3}/{}] {:>6.1} s does not count, and runs again: {} ({})",
-            self.ended,
-            self.known,
-            ended.wall.as_secs_f64(),
-            job.name(),
-            conditions(ended)
-        );
-    }
-
     /// Counts something that failed without a process of its own.
     pub(crate) fn fail(&mut self, what: &str) {
         println!("failed: {what}");

@@ -61,8 +61,6 @@ struct Run<'a> {
     /// Real-time tests may run: all builds before them have ended.
     begun: bool,
     report: Report,
-    /// Real-time tests that run again since a processor stood still.
-    again: BTreeSet<String>,
     measured: BTreeMap<(String, String), Expected>,
 }
 
@@ -101,7 +99,6 @@ pub(crate) fn run(options: &Options) -> io::Result<u8> {
         built: true,
         begun: false,
         report: Report::default(),
-        again: BTreeSet::new(),
         measured: BTreeMap::new(),
     };
     standstill::watch();
@@ -356,16 +353,6 @@ impl Run<'_> {
     fn end(&mut self, index: usize, ended: &Ended) {
         self.running.remove(&index);
         let job = self.jobs[index].clone();
-        if matches!(job, Job::Realtime { .. })
-            && !ended.succeeded()
-            && ended.standstill >= standstill::UNUSABLE
-            && self.again.insert(job.name())
-        {
-            self.report.disturbed(&job, ended);
-            self.schedule.ended(index);
-            self.add(job);
-            return;
-        }
         let mut running: Vec<(&usize, &Instant)> = self.running.iter().collect();
         running.sort_by_key(|(_, started)| **started);
         let running: Vec<String> = running.into_iter().map(|(index, _)| self.jobs[*index].name()).collect();

@@ -5,8 +5,7 @@
 //! ordinary priority sleeps for [`SLEEP`]; a sleep that ends more than [`SHOWN`] late was a standstill. Real-time
 //! priorities are not permitted in every control group. Without root nothing is measured.
 //!
-//! A failure of a real-time test during a standstill of at least [`UNUSABLE`] shows nothing about its subject, so it
-//! runs once more.
+//! A failure counts all the same, as with stolen time; its line shows where to look first.
 //!
 //! Worked example: a thread should wake up at 10.02 s and does so at 14.32 s: a standstill of 4.3 s, which every test
 //! counts that ran at any time between.
@@ -21,9 +20,6 @@ const SLEEP: Duration = Duration::from_millis(20);
 /// each); where the kernel shares processors among sessions first, as long as the weights of its own session (1024) and
 /// of theirs (9548) say: 30 ms for each.
 pub(crate) const SHOWN: Duration = Duration::from_millis(200);
-/// TCP's first timeouts (RFC 6298: one second) and the patience of the control loops (a second without feedback) pass
-/// in so long a standstill.
-pub(crate) const UNUSABLE: Duration = Duration::from_secs(1);
 
 static STANDSTILLS: Mutex<Vec<Standstill>> = Mutex::new(Vec::new());
 

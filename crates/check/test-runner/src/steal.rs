@@ -4,8 +4,7 @@
 //! Problem: a real-time test may fail since the processors of a virtual machine stood still.
 //! Approach: the kernel counts that time (`steal` in proc(5)), and the line of each process shows
 //! the part that was taken while it ran. A failure counts all the same: nothing shows that it
-//! would not have occurred otherwise. Standstills of seconds are another matter
-//! ([`crate::standstill`]).
+//! would not have occurred otherwise.
 //!
 //! Worked example: two processors for 10 s are 20 s of time; with 0.4 s taken, 2 % are stolen.
 

@@ -242,7 +242,7 @@ impl Host {
                 at.iter_mut().for_each(|bytes| *bytes += COUNT * FRAME);
             }
         }
-        // The kernel may leave a class out of a list while another one changes; the status then has its last count.
+        // Sent bytes are the kernel's counts of classes, and a status has the last one where a list lacks the class.
         for _ in 0..5 {
             self.wait_for_statuses();
             if self.bytes() == Some(expected) {
