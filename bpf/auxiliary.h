@@ -2,7 +2,7 @@
 /*
  * What user space and the programs beside weir.bpf.c share: values of their maps, and constants.
  *
- * crates/packet/datapath/build generates the Rust types and constants from this header, as from tables.h.
+ * crates/packet/datapath/build generates the Rust types and constants from this header, as from host/tables.h.
  */
 #ifndef WEIR_AUXILIARY_H
 #define WEIR_AUXILIARY_H

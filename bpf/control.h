@@ -23,7 +23,7 @@
  *            and do not exceed that machine's rate limit. All other datagrams are dropped. Credit
  *            messages pass: the agent verifies them.
  *
- * Each reason for a drop has its own counter (struct weir_counts, tables.h).
+ * Each reason for a drop has its own counter (struct weir_counts, host/tables.h).
  *
  * Source: ours; Parley section 3.2.1 for the feedback.
  */

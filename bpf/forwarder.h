@@ -2,13 +2,13 @@
 /*
  * Keys and values of the maps of a PACE forwarder (forwarder.bpf.c), which its daemon shares.
  *
- * crates/packet/datapath/build generates the Rust types and constants from this header, as from tables.h.
+ * crates/packet/datapath/build generates the Rust types and constants from this header, as from host/tables.h.
  */
 #ifndef WEIR_FORWARDER_H
 #define WEIR_FORWARDER_H
 
 #include "credit_message.h"
-#include "tables.h"
+#include "host/tables.h"
 
 /* Changes with the definitions below and those of credit.h: a daemon adopts the maps of its own layout only. */
 #define WEIR_FORWARDER_LAYOUT 2

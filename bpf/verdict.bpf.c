@@ -25,7 +25,7 @@
 #include "classify.h"
 #include "limiter.h"
 #include "receive_tick.h"
-#include "tables.h"
+#include "host/tables.h"
 
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);

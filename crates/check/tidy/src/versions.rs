@@ -52,7 +52,7 @@ const FORMATS: &[(&str, &[(&str, &str)])] = &[
     ("fabric RPC", &[("crates/serve/fabric/proto/fabric.proto", "package ")]),
     ("tenants' queues RPC", &[("crates/serve/fabric/proto/binding.proto", "package ")]),
     ("fingerprint of a policy", &[("crates/model/policy/src/digest.rs", "writeln!(out, \"weir ")]),
-    ("pinned maps", &[("bpf/tables.h", "#define WEIR_STATE_REVISION ")]),
+    ("pinned maps", &[("datapath/host/tables.h", "#define WEIR_STATE_REVISION ")]),
     ("record of a pod", &[("crates/host/pods/src/record.rs", "pub const FORMAT: u32 = ")]),
     ("saved tenants", &[("crates/host/agent/src/daemon/saved.rs", "const FORMAT: u32 = ")]),
 ];

@@ -1,6 +1,6 @@
 //! [`Maps`]: the pinned maps of an interface that user space reads and writes, by name and type.
 //!
-//! Keys and values are the structures of `bpf/tables.h`, generated into [`weir_datapath::abi`].
+//! Keys and values are the structures of `datapath/host/tables.h`, generated into [`weir_datapath::abi`].
 //! Pinned maps may come from another build; [`are_whole`] admits them only if all are there and
 //! their version, a hash of all definitions, is this build's.
 

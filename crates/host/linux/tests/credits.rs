@@ -18,7 +18,7 @@ const NIC: Bandwidth = Bandwidth::from_mbps(1_000);
 /// Payload of the datagrams, and their bytes on the wire.
 const PAYLOAD: usize = 1_458;
 const FRAME: u64 = 1_500;
-/// The class of gate 0 (`bpf/tables.h`, `credits/gates.rs`).
+/// The class of gate 0 (`datapath/host/tables.h`, `credits/gates.rs`).
 const CLASS: u32 = 0x7765_7000;
 
 /// Sends datagrams into a gate from `a`.

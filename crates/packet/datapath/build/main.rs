@@ -1,4 +1,4 @@
-//! Compiles the per-packet code of `bpf/tables.h`, and generates its Rust interface and the types of `bpf/auxiliary.h`.
+//! Compiles the per-packet code of `datapath/host/tables.h`, and generates its Rust interface and the types of `bpf/auxiliary.h`.
 //!
 //! bindgen reads the headers with libclang and writes two files: `abi.rs`, which [`interface::rewrite`] turns into Rust
 //! names and safe signatures, and `abi.c`, one exported function for each `static inline` function that Rust calls.
@@ -149,7 +149,7 @@ impl ParseCallbacks for Callbacks {
 fn main() -> Result<(), Box<dyn Error>> {
     let out = PathBuf::from(std::env::var_os("OUT_DIR").ok_or("cargo sets OUT_DIR")?);
     let (datapath, bpf) = (Path::new("../../../datapath"), Path::new("../../../bpf"));
-    let headers = ["tables.h", "auxiliary.h", "forwarder.h"].map(|header| bpf.join(header));
+    let headers = [datapath.join("host/tables.h"), bpf.join("auxiliary.h"), bpf.join("forwarder.h")];
     // The programs in bpf/ are not part of this crate.
     for watched in
         [datapath, &bpf.join("maps.h"), Path::new("build")].into_iter().chain(headers.iter().map(PathBuf::as_path))

@@ -1,7 +1,7 @@
 //! The version of the pinned maps: a hash of what they hold.
 //!
 //! An agent adopts the maps of an earlier agent if both were built with the same definitions: the
-//! declarations of the maps in `bpf/maps.h`, and the types and constants of `bpf/tables.h` that
+//! declarations of the maps in `bpf/maps.h`, and the types and constants of `datapath/host/tables.h` that
 //! they name, directly or through other types. No definition of a type names the constants that
 //! its fields hold or are measured in, and the indexes of maps: [`STORED`] lists these. Comments,
 //! other types and other constants do not change the version. `WEIR_STATE_REVISION` is part of it,

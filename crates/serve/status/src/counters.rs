@@ -97,7 +97,7 @@ counters! {
 }
 
 counters! {
-    /// Events in the kernel's programs: `struct weir_counts` of `bpf/tables.h`.
+    /// Events in the kernel's programs: `struct weir_counts` of `datapath/host/tables.h`.
     EventCounters {
         /// Feedback that could not be built or sent.
         feedback_failed,

@@ -31,7 +31,7 @@ pub struct FeedbackSecret {
     pub bytes: [u8; 16],
 }
 
-/// The maximum number of keys: `WEIR_KEYS` of `bpf/tables.h`, with which the kernel verifies
+/// The maximum number of keys: `WEIR_KEYS` of `datapath/host/tables.h`, with which the kernel verifies
 /// feedback.
 pub const KEYS_MAX: usize = 4;
 
