@@ -345,7 +345,7 @@ static __noinline int receive_control(struct __sk_buff *skb, const struct weir_c
 {
 	struct weir_feedback_arrival *arrival;
 	struct weir_table *table;
-	u64 now = bpf_ktime_get_ns();
+	u64 now = WEIR_CLOCK();
 	u32 key = 0, service, end;
 	int kind;
 

@@ -154,7 +154,7 @@ static __noinline int send_ecn_capability(struct __sk_buff *skb, const struct we
 	reply->feedback = *feedback;
 	reply->feedback.rate = 0;
 	reply->feedback.epoch = config->epoch;
-	reply->feedback.sequence = bpf_ktime_get_ns();
+	reply->feedback.sequence = WEIR_CLOCK();
 	reply->feedback.key = key->id;
 	weir_feedback_write_as(WEIR_KIND_ECN_CAPABILITY, reply->body, &reply->feedback, packet->destination,
 			       packet->source, &key->sip);

@@ -128,7 +128,7 @@ static __noinline int send_on_level(struct __sk_buff *skb, const struct weir_pac
 
 	if (!packet || !config || !rules || !state)
 		return NEXT;
-	now = bpf_ktime_get_ns();
+	now = WEIR_CLOCK();
 	bpf_spin_lock(&state->lock);
 	departure = weir_level_departure(&state->level, rules, now, skb->wire_len, segments);
 	bpf_spin_unlock(&state->lock);

@@ -5,6 +5,12 @@
 
 #include "maps.h"
 
+/* The clocks of the programs; replay.bpf.c replaces them. */
+#ifndef WEIR_REPLAY
+#define WEIR_CLOCK() bpf_ktime_get_ns()
+#define WEIR_JIFFIES() bpf_jiffies64()
+#endif
+
 /* Verdict "continue with the next program": TC_ACT_UNSPEC, which is also TCX_NEXT. */
 #define NEXT (-1)
 #define DROP 2
@@ -135,7 +141,7 @@ static __always_inline void note_neighbour(struct __sk_buff *skb, const struct w
 	now = tick_time(config->tick);
 	if (seen && (now < *seen || now - *seen < WEIR_NEIGHBOUR_REFRESH))
 		return;
-	now = bpf_ktime_get_ns();
+	now = WEIR_CLOCK();
 	bpf_map_update_elem(&weir_neighbours, &from, &now, BPF_ANY);
 }
 

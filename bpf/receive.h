@@ -168,7 +168,7 @@ static __noinline int police(struct __sk_buff *skb, const struct weir_packet *pa
 		return NEXT;
 	}
 	ect = packet->ecn != WEIR_NOT_ECT;
-	now = bpf_ktime_get_ns();
+	now = WEIR_CLOCK();
 	bpf_spin_lock(&receiver->lock);
 	verdict = weir_police(&receiver->policer, now, bytes, segments, ect);
 	bpf_spin_unlock(&receiver->lock);
@@ -231,7 +231,7 @@ static __always_inline int receive(struct __sk_buff *skb, const struct weir_conf
 	counting->sampler.interval = settings->feedback_interval;
 	if (!ecn.requests_feedback && weir_feedback_not_due(&counting->sampler, *(volatile u64 *)&state->due, bytes))
 		return verdict;
-	now = bpf_ktime_get_ns();
+	now = WEIR_CLOCK();
 	due = weir_feedback_due(&counting->sampler, now, bytes);
 	if (!due && (!ecn.requests_feedback || !admit_request(*(volatile u64 *)&state->due)))
 		return verdict;

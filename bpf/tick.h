@@ -439,14 +439,14 @@ __noinline int tick_at(u64 now)
 /* Counts a packet of `bytes`. Runs a tick if one is due, unless the clock was read recently. */
 static __always_inline void tick_by_packet(struct weir_active *active, u64 bytes)
 {
-	u64 jiffies = bpf_jiffies64();
+	u64 jiffies = WEIR_JIFFIES();
 
 	active->unclocked_bytes += bytes + WEIR_CLOCK_PACKET_BYTES;
 	if (active->unclocked_bytes < WEIR_CLOCK_BYTES && active->jiffies == jiffies)
 		return;
 	active->unclocked_bytes = 0;
 	active->jiffies = jiffies;
-	tick_at(bpf_ktime_get_ns());
+	tick_at(WEIR_CLOCK());
 }
 
 /* Returns the time of the timer's next run, and counts the runs that were missed by `now`. */
@@ -470,7 +470,7 @@ static int timer_callback(void *map __attribute__((unused)), u32 *key __attribut
 	u32 zero = 0;
 	struct weir_config *config = bpf_map_lookup_elem(&weir_config, &zero);
 	struct weir_state *state = bpf_map_lookup_elem(&weir_states, &zero);
-	u64 now = bpf_ktime_get_ns(), next;
+	u64 now = WEIR_CLOCK(), next;
 
 	if (!config || !state)
 		return 0;
@@ -481,10 +481,10 @@ static int timer_callback(void *map __attribute__((unused)), u32 *key __attribut
 		share_sending(config, state, now);
 		next = config->tick;
 	}
-	next = next_expiry(state, bpf_ktime_get_ns(), next);
+	next = next_expiry(state, WEIR_CLOCK(), next);
 	if (bpf_timer_start(&timer->timer, next, BPF_F_TIMER_ABS)) {
 		/* Absolute timers are not supported. The expiry may already be in the past. */
-		now = bpf_ktime_get_ns();
+		now = WEIR_CLOCK();
 		bpf_timer_start(&timer->timer, next > now ? next - now : 0, 0);
 	}
 	return 0;
@@ -509,7 +509,7 @@ static __always_inline int start_timer(void)
 		return 2;
 	if (bpf_timer_set_callback(&timer->timer, timer_callback))
 		return 3;
-	state->alarm = bpf_ktime_get_ns();
+	state->alarm = WEIR_CLOCK();
 	if (bpf_timer_start(&timer->timer, 0, 0))
 		return 4;
 	return 0;

@@ -174,7 +174,7 @@ static __always_inline int passes_in_batch(struct __sk_buff *skb, u32 service, u
 /* Returns the later of `departure` and the current time. */
 static __always_inline u64 not_before_now(u64 departure)
 {
-	u64 now = bpf_ktime_get_ns();
+	u64 now = WEIR_CLOCK();
 
 	return departure > now ? departure : now;
 }
@@ -216,7 +216,7 @@ static __noinline int pace(struct __sk_buff *skb, u32 service, struct weir_desti
 	/* Computed without the lock: another CPU may charge the limiters before this one has it. */
 	tick_time = weir_departure_tick_time(&service_egress->sender, entry ? &entry->destination.limiter : 0,
 					     batch->unpaid, lease, pacing, tick, due);
-	now = tick_time ? tick_time : bpf_ktime_get_ns();
+	now = tick_time ? tick_time : WEIR_CLOCK();
 	/*
 	 * One lock for all limiters of the interface: the lock costs more than the work under it.
 	 */

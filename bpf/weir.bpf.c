@@ -136,7 +136,7 @@ int weir_ingress(struct __sk_buff *skb)
 		 * time current.
 		 */
 		meter_packet(service, WEIR_RX, bytes, segments);
-		tick_at(bpf_ktime_get_ns());
+		tick_at(WEIR_CLOCK());
 		verdict = receive_control(skb, config, &packet);
 		if (verdict == SEND_CAPABILITY) {
 			arrival = bpf_map_lookup_elem(&weir_feedback_arrival, &key);
