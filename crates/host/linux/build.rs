@@ -35,7 +35,8 @@ fn build() -> Result<(), String> {
     if !Path::new("/usr/include/bpf/bpf_helpers.h").exists() {
         return Err(format!("/usr/include/bpf/bpf_helpers.h is missing: the BPF programs include it; {PACKAGES}"));
     }
-    for name in ["weir", "guest", "verdict", "probe", "port", "release", "forwarder"] {
+    // Tests alone load `replay`.
+    for name in ["weir", "guest", "verdict", "probe", "port", "release", "forwarder", "replay"] {
         let source = format!("../../../bpf/{name}.bpf.c");
         let mut command = Command::new(&clang);
         // -g keeps the types of the maps (BTF), which the loader reads.
