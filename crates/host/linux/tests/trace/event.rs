@@ -3,7 +3,7 @@
 use crate::common::frames::words;
 use std::net::IpAddr;
 use weir_datapath::Address;
-use weir_datapath::abi::{DestinationKey, Interface, LevelRules, Sending, Service};
+use weir_datapath::abi::{self, DestinationKey, Interface, LevelRules, Sending, Service};
 
 /// One event.
 #[derive(Debug, Clone)]
@@ -53,11 +53,16 @@ pub(crate) struct Frame {
     pub(crate) wire_len: u32,
     pub(crate) gso_size: u32,
     pub(crate) gso_segs: u32,
+    /// The content of a control message, which can be forged.
+    pub(crate) message: Option<abi::Feedback>,
 }
 
 impl std::fmt::Debug for Frame {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let Self { content, bytes, wire_len, gso_size, gso_segs } = self;
+        let Self { content, bytes, wire_len, gso_size, gso_segs, message } = self;
+        if let Some(message) = message {
+            write!(f, "{message:?} ")?;
+        }
         write!(f, "{content:?}, wire_len {wire_len}, gso {gso_size} x {gso_segs}, {} bytes ", bytes.len())?;
         bytes.iter().take(80).try_for_each(|byte| write!(f, "{byte:02x}"))
     }

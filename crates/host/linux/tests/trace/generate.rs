@@ -50,7 +50,7 @@ pub(crate) struct Generator {
     /// Of control messages.
     sequence: u64,
     /// Feedback that was delivered, for replays.
-    delivered: Vec<Vec<u8>>,
+    delivered: Vec<Frame>,
     setup: Setup,
 }
 
@@ -85,7 +85,7 @@ impl Generator {
             0..45 => Kind::Leaves(self.leaving()),
             45..80 => Kind::Arrives(self.arriving()),
             80..88 => Kind::Arrives(self.feedback()),
-            88..91 => Kind::Arrives(self.ecn_capability()),
+            88..91 => Kind::Arrives(self.control_message(0, 0, Content::EcnCapability)),
             91..97 => Kind::Tick,
             _ => Kind::Control(Box::new(self.control())),
         }
@@ -120,7 +120,7 @@ impl Generator {
                 let mut bytes = udp(ethernet(false, false), own(false), host(2), (CONTROL_PORT, 80));
                 bytes[6..12].copy_from_slice(&HARDWARE);
                 let wire_len = bytes.len() as u32;
-                return Frame { content: Content::Foreign, bytes, wire_len, gso_size: 0, gso_segs: 0 };
+                return Frame { wire_len, ..plain(Content::Foreign, bytes) };
             }
             _ => {}
         }
@@ -140,7 +140,7 @@ impl Generator {
             true => (MTU - HEADERS, wire_len.div_ceil(MTU)),
             false => (0, 0),
         };
-        Frame { content: Content::Data(service), bytes, wire_len, gso_size, gso_segs }
+        Frame { wire_len, gso_size, gso_segs, ..plain(Content::Data(service), bytes) }
     }
 
     fn arriving(&mut self) -> Frame {
@@ -148,7 +148,7 @@ impl Generator {
             0 => return not_ip(),
             1 => {
                 let bytes = udp(ethernet(false, false), host(2), own(false), (80, CONTROL_PORT));
-                return Frame { content: Content::Foreign, bytes, wire_len: 0, gso_size: 0, gso_segs: 0 };
+                return plain(Content::Foreign, bytes);
             }
             _ => {}
         }
@@ -178,38 +178,33 @@ impl Generator {
             // Flooded by a switch: another host's address.
             bytes[5] = 9;
         }
-        Frame { content: Content::Data(service), bytes, wire_len: 0, gso_size, gso_segs }
+        Frame { gso_size, gso_segs, ..plain(Content::Data(service), bytes) }
     }
 
     fn feedback(&mut self) -> Frame {
         let kind = self.random.below(20);
         if kind < 2 && !self.delivered.is_empty() {
             let index = self.random.below(self.delivered.len() as u64) as usize;
-            return message(Content::Replayed, self.delivered[index].clone());
+            return Frame { content: Content::Replayed, ..self.delivered[index].clone() };
         }
         let (rate, has) = (self.between((10_000_000, 20_000_000_000)), self.random.below(4) > 0);
-        let bytes = self.control_message(rate, if has { FEEDBACK_ECN_ACK } else { 0 }, false);
+        let frame = self.control_message(rate, if has { FEEDBACK_ECN_ACK } else { 0 }, Content::Feedback);
         if kind == 2 {
-            let mut forged = bytes;
-            *forged.last_mut().expect("a body") ^= 0x10;
-            return message(Content::Forged, forged);
+            let mut forged = Frame { content: Content::Forged, ..frame };
+            *forged.bytes.last_mut().expect("a body") ^= 0x10;
+            return forged;
         }
         if self.delivered.len() < 64 {
-            self.delivered.push(bytes.clone());
+            self.delivered.push(frame.clone());
         } else {
             let index = self.random.below(64) as usize;
-            self.delivered[index] = bytes.clone();
+            self.delivered[index] = frame.clone();
         }
-        message(Content::Feedback, bytes)
+        frame
     }
 
-    fn ecn_capability(&mut self) -> Frame {
-        let bytes = self.control_message(0, 0, true);
-        message(Content::EcnCapability, bytes)
-    }
-
-    /// From a host about a packet of a service between it and this host.
-    fn control_message(&mut self, rate: u64, has: u8, is_ecn_capability: bool) -> Vec<u8> {
+    /// From a host about a packet of a service between it and this host: feedback or an ECN capability message.
+    fn control_message(&mut self, rate: u64, has: u8, kind: Content) -> Frame {
         self.sequence += 1;
         let (from, service) = (self.host(), self.service());
         let port = if service < SERVICES { FIRST_PORT + service as u16 } else { 80 };
@@ -229,12 +224,13 @@ impl Generator {
         });
         let (ipv6, key) = (from.is_ipv6(), SipKey::new(KEY));
         let (from, to) = (words(from), words(own(ipv6)));
-        let body = match is_ecn_capability {
-            true => content.ecn_capability(&from, &to, &key),
-            false => content.body(&from, &to, &key),
+        let body = match kind {
+            Content::EcnCapability => content.ecn_capability(&from, &to, &key),
+            _ => content.body(&from, &to, &key),
         };
         let headers = if ipv6 { headers_ipv6(&from, &to, &body).to_vec() } else { headers_ipv4(&from, &to).to_vec() };
-        [ethernet(ipv6, false), headers, body.to_vec()].concat()
+        let bytes = [ethernet(ipv6, false), headers, body.to_vec()].concat();
+        Frame { message: Some(content.0), ..plain(kind, bytes) }
     }
 
     fn control(&mut self) -> Control {
@@ -357,14 +353,15 @@ fn address(last: u8, ipv6: bool) -> IpAddr {
     }
 }
 
-fn message(content: Content, bytes: Vec<u8>) -> Frame {
-    Frame { content, bytes, wire_len: 0, gso_size: 0, gso_segs: 0 }
+/// A packet that arrives, and is no message and no super-packet.
+fn plain(content: Content, bytes: Vec<u8>) -> Frame {
+    Frame { content, bytes, wire_len: 0, gso_size: 0, gso_segs: 0, message: None }
 }
 
 /// A request of ARP.
 fn not_ip() -> Frame {
     let bytes = [&[0xff; 6][..], &HARDWARE, &[8, 6], &[0; 46]].concat();
-    Frame { content: Content::NotIp, wire_len: bytes.len() as u32, bytes, gso_size: 0, gso_segs: 0 }
+    Frame { wire_len: bytes.len() as u32, ..plain(Content::NotIp, bytes) }
 }
 
 fn set_dscp(frame: &mut [u8], dscp: u8) {
