@@ -6,7 +6,8 @@
 //! same verdict, departure, class, header and feedback, and now and then the same state. At the end each
 //! branch of interest has been reached ([`coverage`]).
 //!
-//! The seed is printed first; WEIR_TRACE_SEED replays a trace, WEIR_TRACE_EVENTS sets its length.
+//! The seed is printed first; WEIR_TRACE_SEED replays a trace, WEIR_TRACE_EVENTS sets its length, and
+//! WEIR_TRACE_SNAPSHOTS=1 finds the first event after which the state differs.
 
 mod common;
 #[path = "trace/compare.rs"]
@@ -26,7 +27,7 @@ mod native;
 #[path = "trace/setup.rs"]
 mod setup;
 
-use compare::{Comparison, SNAPSHOT_EVERY};
+use compare::Comparison;
 use coverage::Coverage;
 use generate::Generator;
 use kernel::{Kernel, REPLAY};
@@ -39,6 +40,8 @@ use weir_linux::netns::Prefix;
 /// What agents load.
 static RELEASED: &[u8] = aya::include_bytes_aligned!(concat!(env!("OUT_DIR"), "/weir.bpf.o"));
 const EVENTS: u64 = 100_000;
+/// Events between two comparisons of the whole state.
+const SNAPSHOTS: u64 = 1_000;
 const SEED: u64 = 0x5eed_0032;
 
 /// A number of the environment.
@@ -102,6 +105,7 @@ fn with_interfaces<T: Send>(prefix: &str, work: impl FnOnce([Interface; 2]) -> T
 /// Compares the sides on each event of a trace.
 fn trace(kernel: &mut Kernel, other: &mut impl Side, setup: &Setup, seed: u64, events: u64) -> Coverage {
     let paces = setup.config.paces != 0;
+    let interval = self::number("WEIR_TRACE_SNAPSHOTS", SNAPSHOTS);
     let (mut comparison, mut coverage) = (Comparison::new(), Coverage::default());
     for event in Generator::new(seed, setup.clone()).take(usize::try_from(events).expect("a number of events")) {
         coverage.watch(kernel, &event);
@@ -111,7 +115,7 @@ fn trace(kernel: &mut Kernel, other: &mut impl Side, setup: &Setup, seed: u64, e
         let number = event.number;
         comparison.note(event);
         comparison.equal("the outcome", &outcome, &native);
-        if number.is_multiple_of(SNAPSHOT_EVERY) {
+        if number.is_multiple_of(interval) {
             comparison.states(kernel, other);
             coverage.sample(&kernel.state());
         }

@@ -7,8 +7,6 @@ use std::fmt::Debug;
 
 /// Events that a report shows.
 const SHOWN: usize = 20;
-/// Events between two comparisons of the whole state.
-pub(crate) const SNAPSHOT_EVERY: u64 = 1_000;
 
 /// Two sides, and the events before now.
 pub(crate) struct Comparison {
@@ -48,6 +46,9 @@ impl Comparison {
 
 /// The first line that differs between two structures as `{:#?}` prints them, with the fields that contain it.
 fn difference(kernel: &str, other: &str) -> String {
+    fn value(line: &str) -> &str {
+        line.trim().trim_end_matches(',')
+    }
     let indent = |line: &str| line.len() - line.trim_start().len();
     // One line for each level, with its index where it is an element of a list.
     let mut path: Vec<(usize, String, usize)> = Vec::new();
@@ -60,7 +61,7 @@ fn difference(kernel: &str, other: &str) -> String {
                 false => name.trim_end_matches(" {").to_owned(),
             };
             let path: Vec<String> = path.iter().map(name).collect();
-            return format!("{}: {} (kernel), {}", path.join(" / "), one.trim(), two.trim());
+            return format!("{}: {} (kernel), {}", path.join(" / "), value(one), value(two));
         }
         if one.ends_with(['{', '[', '(']) {
             if let Some((_, _, elements)) = path.last_mut() {
@@ -77,7 +78,7 @@ fn differences_are_named_by_their_fields() {
     let of = |b: u32| format!("{:#?}", (vec![Some(1), Some(2)], Some(b)));
     assert_eq!(difference(&of(3), &of(3)), "their lengths");
     let report = difference(&of(3), &of(4));
-    assert!(report.ends_with("3, (kernel), 4,"), "{report}");
+    assert!(report.ends_with("3 (kernel), 4"), "{report}");
     let of = |b: u32| format!("{:#?}", vec![Some(1), Some(b)]);
     assert!(difference(&of(3), &of(4)).starts_with("[[1] / Some("), "{}", difference(&of(3), &of(4)));
 }

@@ -38,17 +38,18 @@ pub(crate) const NIC: Bandwidth = Bandwidth::from_gbps(10);
 /// What [`SERVICES`] and unclassified traffic have in maps by service.
 pub(crate) const SLOTS: [u32; SERVICES as usize + 1] = [PLAIN, GUARANTEED, LIMITED, LEVELLED, CREDITED, REST];
 
+/// Services have slots in the order of their names.
 const POLICY: &str = "\
 weir: 1
 network:
   nic: 10Gb/s
   racks: { r: { uplink: 10Gb/s, machines: [a, b] } }
 services:
-  plain: { match: [ { protocol: tcp, port: 7000 } ] }
-  guaranteed: { match: [ { protocol: tcp, port: 7001 } ], machine: { min: 2Gb/s } }
-  limited: { match: [ { protocol: tcp, port: 7002 } ], machine: { rx: { max: 10Mb/s } } }
-  levelled: { match: [ { protocol: tcp, port: 7003 } ] }
-  credited: { match: [ { protocol: tcp, port: 7004 } ] }
+  s0: { match: [ { protocol: tcp, port: 7000 } ] }
+  s1: { match: [ { protocol: tcp, port: 7001 } ], machine: { min: 2Gb/s } }
+  s2: { match: [ { protocol: tcp, port: 7002 } ], machine: { rx: { max: 10Mb/s } } }
+  s3: { match: [ { protocol: tcp, port: 7003 } ] }
+  s4: { match: [ { protocol: tcp, port: 7004 } ] }
 ";
 
 /// Values of the maps that user space writes.
