@@ -7,9 +7,6 @@ use crate::setup::{LEVELLED, LIMITED, SERVICES, SLOTS};
 use std::collections::BTreeMap;
 use weir_datapath::abi::{NO_DESTINATION, REST};
 
-/// One packet in so many is watched beside what it leads to.
-const WATCHED: u64 = 4;
-
 /// With both backends.
 const ALWAYS: [&str; 28] = [
     "verdict next",
@@ -41,12 +38,13 @@ const ALWAYS: [&str; 28] = [
     "fallback left",
     "R below the capacity",
 ];
-const EDT: [&str; 8] = [
+const EDT: [&str; 9] = [
     "departure at once",
     "departure later",
     "left in a batch",
     "left by a lease",
     "lease returned with a rest",
+    "batch of a reassigned destination",
     "excess bytes",
     "newcomers",
     "beyond the horizon",
@@ -78,7 +76,7 @@ impl Coverage {
     /// Before an event.
     pub(crate) fn watch(&mut self, kernel: &Kernel, event: &Event) {
         self.before = match &event.kind {
-            Kind::Leaves(frame) if event.number.is_multiple_of(WATCHED) => match frame.content {
+            Kind::Leaves(frame) => match frame.content {
                 Content::Data(LEVELLED) => None,
                 Content::Data(service) => {
                     let slot = if service < SERVICES { service } else { REST };
@@ -148,6 +146,7 @@ impl Coverage {
         let same = left & u64::from(NO_DESTINATION) == was & u64::from(NO_DESTINATION);
         self.reached("left by a lease", unchanged && same && left < was && outcome.departure != 0);
         self.reached("lease returned with a rest", !same && was >> 32 > 0);
+        self.reached("batch of a reassigned destination", before.is_reassigned && after.batch.unpaid == 0);
     }
 
     fn count_class(&mut self, content: Content, minor: u32) {
@@ -168,7 +167,7 @@ impl Coverage {
     fn count_suppressed(&mut self, kernel: &Kernel, event: &Event, outcome: &Outcome) {
         let Kind::Arrives(frame) = &event.kind else { return };
         let Content::Data(service @ ..SERVICES) = frame.content else { return };
-        if !event.number.is_multiple_of(WATCHED) || outcome.sent.is_some() || frame.bytes[5] != 1 {
+        if outcome.sent.is_some() || frame.bytes[5] != 1 {
             return;
         }
         self.reached("feedback suppressed as repeated", kernel.feedback_due_at(service) == event.at);

@@ -51,6 +51,10 @@ pub(crate) struct Generator {
     sequence: u64,
     /// Feedback that was delivered, for replays.
     delivered: Vec<Frame>,
+    /// Of the last packet of a service that left.
+    last: Option<DestinationKey>,
+    /// The last event freed a slot.
+    is_freed: bool,
     setup: Setup,
 }
 
@@ -58,7 +62,18 @@ impl Generator {
     pub(crate) fn new(seed: u64, setup: Setup) -> Self {
         let phase = Phase { until: 0, gap: (50, 5_000), largest: 65_536, favourite: 0, beats: true };
         let random = Random(seed);
-        Self { random, number: 0, at: BEGIN, beat_at: 0, phase, sequence: 1, delivered: Vec::new(), setup }
+        Self {
+            random,
+            number: 0,
+            at: BEGIN,
+            beat_at: 0,
+            phase,
+            sequence: 1,
+            delivered: Vec::new(),
+            last: None,
+            is_freed: false,
+            setup,
+        }
     }
 
     /// Log-uniform between two bounds.
@@ -74,13 +89,16 @@ impl Generator {
             2 | 3 => (50, 300),
             _ => (50, 20_000),
         };
-        let largest = self.random.pick(&[200, 1514, 9_000, 65_536]);
+        let largest = self.random.pick(&[120, 200, 1514, 9_000, 65_536]);
         let length = if gap.1 > 1_000_000 { 100 } else { 300 + self.random.below(1_500) };
         let (favourite, beats) = (self.random.below(SERVICES.into()) as u32, !self.random.one_in(6));
         self.phase = Phase { until: self.number + length, gap, largest, favourite, beats };
     }
 
     fn kind(&mut self) -> Kind {
+        if std::mem::take(&mut self.is_freed) {
+            return Kind::Arrives(self.feedback());
+        }
         match self.random.below(100) {
             0..45 => Kind::Leaves(self.leaving()),
             45..80 => Kind::Arrives(self.arriving()),
@@ -126,6 +144,9 @@ impl Generator {
         }
         let service = self.service();
         let to = if self.random.one_in(10) { self.stranger() } else { self.host() };
+        if service < SERVICES {
+            self.last = Some(DestinationKey { address: words(to), service, reserved: 0 });
+        }
         let payload = 10 + self.random.below(60) as usize;
         let mut bytes = self.segment(own(to.is_ipv6()), to, service, payload);
         if !self.random.one_in(40) {
@@ -249,7 +270,12 @@ impl Generator {
                 let queue = Bytes::new(self.between((20_000, 4_000_000)));
                 Control::Level(level(rate, epoch, queue))
             }
-            6 | 7 => Control::Free(self.destination()),
+            6 => Control::Free(self.destination()),
+            7 => {
+                // A batch on this CPU can still have to be charged to it. Another destination gets the slot.
+                self.is_freed = true;
+                Control::Free(self.last.unwrap_or_default())
+            }
             8 => {
                 let class = if self.random.one_in(3) { 0 } else { 0x3000 + self.random.below(64) as u32 };
                 Control::Class { destination: self.destination(), class }

@@ -78,6 +78,8 @@ pub(crate) struct Egress {
     /// Without a destination limiter.
     pub(crate) lease: abi::Lease,
     pub(crate) sent: u64,
+    /// Whether the batch is to be charged to a destination whose slot another service has now.
+    pub(crate) is_reassigned: bool,
 }
 
 impl Kernel {
@@ -192,7 +194,11 @@ impl Kernel {
         let batch = maps.batches.get(&slot, 0).expect("a batch")[self.cpu].0;
         let lease = maps.service_egresses.get(&slot, 0).expect("a service").0.sender.lease;
         let sent = maps.interface_egresses.get(&0, 0).expect("an interface").0.machine.sent;
-        Egress { batch, lease, sent }
+        let is_reassigned = batch.unpaid > 0 && batch.slot < DESTINATIONS && {
+            let key = maps.destinations.get(&batch.slot, 0).expect("a destination").0.key;
+            key.address != [0; 2] && key.service != slot
+        };
+        Egress { batch, lease, sent, is_reassigned }
     }
 
     /// When feedback of a service was last due.
