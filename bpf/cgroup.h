@@ -173,7 +173,7 @@ __noinline int add_globs(struct __sk_buff *skb, struct weir_packet *packet, u64 
 	if (!departs &&
 	    (!cgroup || bpf_core_read(&own, sizeof(own), &((const struct cgroup *)cgroup)->level))) {
 		if (packet->has & WEIR_HAS_IP)
-			count_event(cgroups_unknown);
+			WEIR_COUNT(cgroups_unknown);
 		return 0;
 	}
 	for (i = 0; i < WEIR_CGROUP_GLOBS_MAX && i < table->cgroups; i++) {
@@ -189,7 +189,7 @@ __noinline int add_globs(struct __sk_buff *skb, struct weir_packet *packet, u64 
 	}
 	/* An arriving packet without a socket was counted above. */
 	if (departs && packet->has & WEIR_HAS_IP && !bpf_skb_cgroup_id(skb))
-		count_event(cgroups_unknown);
+		WEIR_COUNT(cgroups_unknown);
 	return 0;
 }
 

@@ -32,6 +32,7 @@
 
 #include "cgroup.h"
 #include "feedback_reply.h"
+#include "host/apply.h"
 #include "map_access.h"
 
 /* Returns 1 for a port of control traffic. */
@@ -82,7 +83,7 @@ static __always_inline int origin_of_other(struct __sk_buff *skb, const struct w
 	if (!config->fabric_ports || packet->protocol != WEIR_PROTOCOL_TCP ||
 	    !(config->fabric_ports >> (packet->destination_port & 63) & 1) || !is_foreign_to_fabric(skb, packet))
 		return WEIR_ORIGIN_TENANT;
-	count_event(spoofed);
+	WEIR_COUNT(spoofed);
 	return WEIR_ORIGIN_SPOOFED;
 }
 
@@ -100,7 +101,7 @@ static __always_inline int origin_of(struct __sk_buff *skb, const struct weir_co
 		return WEIR_ORIGIN_TENANT;
 	if (cookie && bpf_get_socket_cookie(skb) == cookie)
 		return WEIR_ORIGIN_AGENT;
-	count_event(spoofed);
+	WEIR_COUNT(spoofed);
 	return WEIR_ORIGIN_SPOOFED;
 }
 
@@ -132,23 +133,6 @@ static __noinline int is_authentic(const u64 *body, const struct weir_packet *pa
 			return 1;
 	}
 	return 0;
-}
-
-/*
- * Stores a destination's new rate in its mailbox. The caller has the lock, so that an older rate
- * never follows a newer one. Returns 1 if the rate has changed. A change of 1/128 or less is not
- * worth a change of HTB classes and is ignored: capacity that it leaves unused raises the following
- * rates until the difference exceeds 1/128.
- */
-static __always_inline int store_rate(struct weir_rate_mailbox *mailbox, u64 rate, u64 now)
-{
-	u64 before = mailbox->rate, change = before > rate ? before - rate : rate - before;
-
-	mailbox->feedback_at = now;
-	if (change <= before / 128)
-		return 0;
-	mailbox->rate = rate;
-	return 1;
 }
 
 /*
@@ -204,18 +188,6 @@ static __always_inline u32 destination_slot(const struct weir_packet *packet, u3
 }
 
 /*
- * Returns 0 if no agent creates the classes that apply a destination's rate (htb). A capability
- * message would then exempt this host from the receiver's policer (policer.h).
- */
-static __always_inline int applies_rates(const struct weir_config *config)
-{
-	u32 key = 0;
-	struct weir_state *state = bpf_map_lookup_elem(&weir_states, &key);
-
-	return paces(config) || !state || !state->fallback;
-}
-
-/*
  * Applies authentic feedback to its destination's limiter. Returns 1 if the receiver is due another
  * ECN capability message (WEIR_ECN_REFRESH).
  */
@@ -223,69 +195,30 @@ static __always_inline int apply_feedback(const struct weir_config *config, cons
 					  const struct weir_packet *packet, u32 service, u64 now)
 {
 	struct weir_service *settings = bpf_map_lookup_elem(&weir_services, &service);
-	struct weir_destination_rules rules;
-	struct weir_interface_egress *egress;
 	struct weir_destination_entry *entry;
 	struct weir_rate_mailbox *mailbox;
-	u32 slot, weight, key = 0;
-	int newer, changed = 0;
-	u64 rate;
+	u32 slot, applied;
 
-	egress = bpf_map_lookup_elem(&weir_interface_egresses, &key);
-	if (!egress)
-		return 0;
 	if (!settings || !settings->known) {
-		count_event(feedback_unclassified);
+		WEIR_COUNT(feedback_unclassified);
 		return 0;
 	}
 	slot = destination_slot(packet, service);
 	entry = bpf_map_lookup_elem(&weir_destinations, &slot);
-	if (!entry) {
-		count_event(destinations_full);
-		return 0;
-	}
-	/* Most replays end here, without the lock. */
-	if (!weir_feedback_newer(feedback->epoch, feedback->sequence, entry->epoch, entry->sequence)) {
-		count_event(feedback_replayed);
-		return 0;
-	}
 	mailbox = bpf_map_lookup_elem(&weir_rate_mailboxes, &slot);
-	if (!mailbox)
-		return 0;
-	rules = settings->rules;
-	weight = settings->sender_weight;
-	rate = feedback->rate;
-	bpf_spin_lock(&egress->lock);
-	/* Another CPU may have applied newer feedback, or this packet's duplicate, since the check. */
-	newer = weir_feedback_newer(feedback->epoch, feedback->sequence, entry->epoch, entry->sequence);
-	if (newer) {
-		entry->epoch = feedback->epoch;
-		entry->sequence = feedback->sequence;
-		entry->feedback_count += 1;
-		if (!entry->destination.feedback_at ||
-		    weir_destination_silent(&entry->destination, now) == WEIR_DESTINATION_DROP)
-			weir_destination_init(&entry->destination, now, &rules, WEIR_LAW_RATE_MAX);
-		else
-			weir_destination_set_rules(&entry->destination, &rules);
-		weir_destination_feedback(&entry->destination, now, rate, weight);
-		changed = store_rate(mailbox, entry->destination.limiter.rate, now);
-	}
-	bpf_spin_unlock(&egress->lock);
-	if (!newer) {
-		count_event(feedback_replayed);
+	if (!entry || !mailbox) {
+		WEIR_COUNT(destinations_full);
 		return 0;
 	}
-	if (changed && !paces(config))
+	applied = weir_apply_feedback(config, settings, entry, mailbox, feedback, now);
+	if (!applied) {
+		WEIR_COUNT(feedback_replayed);
+		return 0;
+	}
+	if ((applied & WEIR_APPLIED_CHANGED) && !WEIR_PACES(config))
 		post_event(mailbox, slot);
-	count_event(feedback_accepted);
-	if (feedback->has & WEIR_FEEDBACK_ECN_ACK)
-		entry->capability_acked_at = now;
-	if (!applies_rates(config))
-		return 0;
-	if (entry->capability_sent_at && now - entry->capability_sent_at < WEIR_ECN_REFRESH)
-		return 0;
-	entry->capability_sent_at = now;
-	return 1;
+	WEIR_COUNT(feedback_accepted);
+	return (applied & WEIR_APPLIED_CAPABILITY_DUE) != 0;
 }
 
 /*
@@ -308,14 +241,14 @@ static __always_inline int admit_broker_datagram(struct __sk_buff *skb, const st
 
 	if (packet->destination[0] != config->agent_address[0] ||
 	    packet->destination[1] != config->agent_address[1]) {
-		count_event(misdirected);
+		WEIR_COUNT(misdirected);
 		return DROP;
 	}
 	from.words[0] = packet->source[0];
 	from.words[1] = packet->source[1];
 	peer = bpf_map_lookup_elem(&weir_peers, &from);
 	if (!peer) {
-		count_event(unknown_peer);
+		WEIR_COUNT(unknown_peer);
 		return DROP;
 	}
 	bytes = skb->len;
@@ -330,7 +263,7 @@ static __always_inline int admit_broker_datagram(struct __sk_buff *skb, const st
 		weir_limiter_charge(&peer->limiter, bytes);
 	bpf_spin_unlock(&peer->lock);
 	if (exceeds) {
-		count_event(peer_rate_exceeded);
+		WEIR_COUNT(peer_rate_exceeded);
 		return DROP;
 	}
 	return NEXT;
@@ -353,27 +286,27 @@ static __noinline int receive_control(struct __sk_buff *skb, const struct weir_c
 	if (!config || !packet || !arrival)
 		return DROP;
 	if (weir_load(skb, packet->header_bytes, arrival->body, 8)) {
-		count_event(foreign);
+		WEIR_COUNT(foreign);
 		return DROP;
 	}
 	kind = weir_control_kind(arrival->body[0]);
 	if (kind == WEIR_FEEDBACK_FOREIGN || kind == WEIR_FEEDBACK_VERSION) {
 		if (kind == WEIR_FEEDBACK_FOREIGN)
-			count_event(foreign);
+			WEIR_COUNT(foreign);
 		else
-			count_event(other_version);
+			WEIR_COUNT(other_version);
 		return DROP;
 	}
 	if (kind == WEIR_FEEDBACK_OTHER)
 		return admit_broker_datagram(skb, config, packet, now);
 	if (packet->destination_port != WEIR_CONTROL_PORT ||
 	    weir_load(skb, packet->header_bytes, arrival->body, WEIR_FEEDBACK_BYTES)) {
-		count_event(foreign);
+		WEIR_COUNT(foreign);
 		return DROP;
 	}
 	weir_feedback_read(arrival->body, &arrival->feedback);
 	if (!is_authentic(arrival->body, packet, arrival->feedback.key)) {
-		count_event(feedback_forged);
+		WEIR_COUNT(feedback_forged);
 		return DROP;
 	}
 	weir_feedback_subject(&arrival->feedback, packet, &arrival->subject);

@@ -85,7 +85,7 @@ static __noinline u32 credit_class(struct __sk_buff *skb, const struct weir_pack
 	if (is_small)
 		return 0;
 	if (gate >= WEIR_CREDIT_GATES_MAX) {
-		count_event(credit_gates_full);
+		WEIR_COUNT(credit_gates_full);
 		return WEIR_CREDIT_DROP;
 	}
 	return config->class_credit + gate;

@@ -60,7 +60,7 @@ static __always_inline int send_feedback(struct __sk_buff *skb, const struct wei
 	failed = bpf_clone_redirect(skb, skb->ifindex, 0);
 	reply->stage = WEIR_REPLY_NONE;
 	if (failed)
-		count_event(feedback_failed);
+		WEIR_COUNT(feedback_failed);
 	return !failed;
 }
 
@@ -159,12 +159,12 @@ static __noinline int send_ecn_capability(struct __sk_buff *skb, const struct we
 	weir_feedback_write_as(WEIR_KIND_ECN_CAPABILITY, reply->body, &reply->feedback, packet->destination,
 			       packet->source, &key->sip);
 	if (write_reply(skb, reply, packet)) {
-		count_event(feedback_failed);
+		WEIR_COUNT(feedback_failed);
 		return 0;
 	}
 	reply->stage = WEIR_REPLY_FEEDBACK;
 	if (bpf_clone_redirect(skb, skb->ifindex, 0))
-		count_event(feedback_failed);
+		WEIR_COUNT(feedback_failed);
 	reply->stage = WEIR_REPLY_NONE;
 	return 0;
 }
@@ -188,7 +188,7 @@ static __noinline int receive_ecn_capability(const struct weir_feedback *message
 	 * the next message is newer than either.
 	 */
 	if (last && !weir_feedback_newer(message->epoch, message->sequence, last->epoch, last->sequence)) {
-		count_event(feedback_replayed);
+		WEIR_COUNT(feedback_replayed);
 		return 0;
 	}
 	new.at = now;

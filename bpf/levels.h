@@ -25,6 +25,7 @@
 #define WEIR_LEVELS_H
 
 #include "dscp.h"
+#include "host/regulate.h"
 #include "map_access.h"
 
 /* Returns the DSCP values that packets must not claim, one bit for each: those of levels, of tenants and of credits. */
@@ -73,7 +74,7 @@ static __always_inline void count_remarked(u32 dscp, u32 segments)
 			return;
 		}
 	}
-	count_event(tags_claimed);
+	WEIR_COUNT(tags_claimed);
 }
 
 /*
@@ -91,7 +92,7 @@ static __always_inline int mark_beside_levels(struct __sk_buff *skb, const struc
 		return NEXT;
 	/* Forwarded, or of a socket that was opened before gso_max_segs was lowered. */
 	if (config->level_segments && segments > config->level_segments)
-		count_event(long_buffers);
+		WEIR_COUNT(long_buffers);
 	if (packet->has & WEIR_HAS_IP) {
 		header.offset = packet->network;
 		header.family = packet->family;
@@ -123,20 +124,11 @@ static __noinline int send_on_level(struct __sk_buff *skb, const struct weir_pac
 	struct weir_config *config = bpf_map_lookup_elem(&weir_config, &key);
 	struct weir_level_rules *rules = bpf_map_lookup_elem(&weir_level_rules, &index);
 	struct weir_level_state *state = bpf_map_lookup_elem(&weir_level_states, &index);
-	struct weir_meter *drops = bpf_map_lookup_elem(&weir_drops, &slot);
-	u64 now, departure;
 
 	if (!packet || !config || !rules || !state)
 		return NEXT;
-	now = WEIR_CLOCK();
-	bpf_spin_lock(&state->lock);
-	departure = weir_level_departure(&state->level, rules, now, skb->wire_len, segments);
-	bpf_spin_unlock(&state->lock);
-	if (departure == WEIR_LEVEL_DROP) {
-		if (drops)
-			weir_meter_add(drops, skb->wire_len, 1);
+	if (weir_regulate(state, rules, slot, skb->wire_len, segments) == WEIR_LEVEL_DROP)
 		return DROP;
-	}
 	if ((packet->has & WEIR_HAS_IP) && packet->dscp != rules->dscp)
 		set_dscp(skb, packet->network, packet->family, rules->dscp);
 	if (config->class_level)

@@ -27,11 +27,7 @@
  */
 const volatile u32 weir_paces = 1;
 
-/* Whether packets get departure times. */
-static __always_inline int paces(const struct weir_config *config)
-{
-	return weir_paces && config->paces;
-}
+#include "host/tick.h"
 
 /* Sets the packet's departure time, unless TCP pacing has set a later one. */
 static __always_inline void set_departure(struct __sk_buff *skb, u64 departure)
@@ -109,19 +105,6 @@ static __always_inline int decapsulates(const struct weir_packet *packet, u32 se
 	return capability && (now < capability->at || now - capability->at < WEIR_ECN_DECAPSULATE_TIME);
 }
 
-/*
- * The time of the last tick, at most some milliseconds ago, or 0 before the first. A clock read
- * costs half of a packet's time.
- */
-static __always_inline u64 tick_time(u64 tick)
-{
-	u32 key = 0;
-	struct weir_state *state = bpf_map_lookup_elem(&weir_states, &key);
-	u64 next = state ? *(volatile u64 *)&state->due : 0;
-
-	return next > tick ? next - tick : 0;
-}
-
 /* Adds the source of a packet whose hardware source is not this interface to the local neighbours. */
 static __always_inline void note_neighbour(struct __sk_buff *skb, const struct weir_config *config,
 					   const struct weir_packet *packet)
@@ -138,7 +121,7 @@ static __always_inline void note_neighbour(struct __sk_buff *skb, const struct w
 	from.words[0] = packet->source[0];
 	from.words[1] = packet->source[1];
 	seen = bpf_map_lookup_elem(&weir_neighbours, &from);
-	now = tick_time(config->tick);
+	now = weir_tick_time(config->tick);
 	if (seen && (now < *seen || now - *seen < WEIR_NEIGHBOUR_REFRESH))
 		return;
 	now = WEIR_CLOCK();
@@ -156,15 +139,5 @@ static __always_inline int is_neighbour(const struct weir_packet *packet, u64 no
 	seen = bpf_map_lookup_elem(&weir_neighbours, &to);
 	return seen && (now < *seen || now - *seen < WEIR_NEIGHBOUR_LIFETIME);
 }
-
-/* Counts an event in a field of struct weir_counts. */
-#define count_event(field)                                                                                      \
-	do {                                                                                                    \
-		u32 first_ = 0;                                                                                 \
-		struct weir_counts *counts_ = bpf_map_lookup_elem(&weir_counts, &first_);                       \
-                                                                                                                \
-		if (counts_)                                                                                    \
-			counts_->field += 1;                                                                    \
-	} while (0)
 
 #endif

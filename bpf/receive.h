@@ -19,8 +19,9 @@
 #include "feedback_reply.h"
 #include "control.h"
 #include "ecn.h"
+#include "host/advertise.h"
+#include "host/arrive.h"
 #include "map_access.h"
-#include "tick.h"
 #include "tunnel.h"
 
 /*
@@ -50,7 +51,7 @@ static __always_inline struct weir_ecn decapsulate_ecn(struct __sk_buff *skb, co
 			return plain;
 		found = weir_ecn_arrive_ipv6(header);
 	}
-	if (!found.encapsulated || service >= WEIR_SERVICES_MAX || !decapsulates(packet, service, tick_time(tick)))
+	if (!found.encapsulated || service >= WEIR_SERVICES_MAX || !decapsulates(packet, service, weir_tick_time(tick)))
 		return plain;
 	if (packet->family == 4)
 		bpf_skb_store_bytes(skb, packet->network, header, WEIR_ECN_IPV4, 0);
@@ -72,57 +73,6 @@ static __noinline u32 headers_of(struct __sk_buff *skb, const struct weir_packet
 	return table ? weir_header_bytes(skb, &table->index.tunnels, packet) : packet->header_bytes;
 }
 
-/* Marks a service as active since the last tick, and runs the next tick if it is due. */
-static __always_inline void mark_active(u32 slot, u64 bytes)
-{
-	u32 key = 0;
-	struct weir_active *active = bpf_map_lookup_elem(&weir_active, &key);
-	u32 word = slot / 64;
-	u64 bit = 1ULL << (slot % 64);
-
-	if (!active)
-		return;
-	if (word < WEIR_ACTIVE_WORDS && !(active->words[word] & bit))
-		active->words[word] |= bit;
-	tick_by_packet(active, bytes);
-}
-
-/*
- * Returns 1 if `rate` was advertised to the packet's sender less than `keep` ns ago (with backoff:
- * weir_feedback_repeats). Otherwise records the advertisement.
- */
-static __always_inline int is_repeated(const struct weir_packet *packet, u32 slot, u64 rate, u64 now, u64 keep)
-{
-	u32 index = weir_advertised_slot(packet->source, packet->destination, slot, WEIR_ADVERTISED_SLOTS);
-	struct weir_advertised *advertised = bpf_map_lookup_elem(&weir_advertised, &index);
-
-	return advertised &&
-	       weir_feedback_repeats(advertised, packet->source, packet->destination, slot, rate, now, keep);
-}
-
-/*
- * Returns 1 if this CPU may serve one more feedback request before the tick at `due`
- * (WEIR_REQUESTS_MAX).
- */
-static __always_inline int admit_request(u64 due)
-{
-	u32 key = 0;
-	struct weir_active *active = bpf_map_lookup_elem(&weir_active, &key);
-
-	if (!active)
-		return 0;
-	if (active->requests_tick != due) {
-		active->requests_tick = due;
-		active->requests = 0;
-	}
-	if (active->requests >= WEIR_REQUESTS_MAX) {
-		count_event(requests_limited);
-		return 0;
-	}
-	active->requests += 1;
-	return 1;
-}
-
 /* Marks a packet CE. */
 static __always_inline void mark_ce(struct __sk_buff *skb, const struct weir_packet *packet)
 {
@@ -141,13 +91,6 @@ static __always_inline void mark_ce(struct __sk_buff *skb, const struct weir_pac
 	}
 }
 
-/* Counts `bytes` of a follower, to a service with a receive limit. */
-static __always_inline void count_follower(struct weir_counting *counting, u64 bytes)
-{
-	counting->policed.followed_bytes += bytes;
-	counting->arrivals.bytes += bytes;
-}
-
 /*
  * Polices a packet of a service with a receive limit (policer.h) and counts its bytes. Returns DROP,
  * or NEXT for a packet that passes, marked or not. Not inlined: the caller's stack is short.
@@ -158,32 +101,18 @@ static __noinline int police(struct __sk_buff *skb, const struct weir_packet *pa
 	struct weir_receiver *receiver = bpf_map_lookup_elem(&weir_receivers, &slot);
 	u32 key = 0;
 	struct weir_config *config = bpf_map_lookup_elem(&weir_config, &key);
-	int verdict, ect;
-	u64 now;
+	int verdict;
 
 	if (!packet || !counting || !receiver || !config)
 		return NEXT;
-	if (decapsulates(packet, slot, tick_time(config->tick))) {
-		count_follower(counting, bytes);
+	if (decapsulates(packet, slot, weir_tick_time(config->tick))) {
+		weir_count_follower(counting, bytes);
 		return NEXT;
 	}
-	ect = packet->ecn != WEIR_NOT_ECT;
-	now = WEIR_CLOCK();
-	bpf_spin_lock(&receiver->lock);
-	verdict = weir_police(&receiver->policer, now, bytes, segments, ect);
-	bpf_spin_unlock(&receiver->lock);
-	if (verdict == WEIR_POLICE_DROP) {
-		counting->policed.dropped_bytes += bytes;
-		counting->policed.dropped_packets += segments;
-		return DROP;
-	}
-	counting->policed.bytes += bytes;
-	counting->policed.packets += segments;
-	if (verdict == WEIR_POLICE_MARK) {
-		counting->policed.marked_packets += segments;
+	verdict = weir_arrive_policed(counting, receiver, bytes, segments, packet->ecn != WEIR_NOT_ECT);
+	if (verdict == WEIR_ARRIVES_MARKED)
 		mark_ce(skb, packet);
-	}
-	return NEXT;
+	return verdict == WEIR_ARRIVES_DROPPED ? DROP : NEXT;
 }
 
 /*
@@ -198,10 +127,8 @@ static __always_inline int receive(struct __sk_buff *skb, const struct weir_conf
 	struct weir_receiver *receiver = bpf_map_lookup_elem(&weir_receivers, &slot);
 	struct weir_ecn ecn = decapsulate_ecn(skb, packet, service, config->tick);
 	struct weir_service *settings;
-	struct weir_state *state;
-	u32 key = 0;
-	u64 rate, now;
-	int due, verdict = NEXT;
+	struct weir_advertisement due;
+	int verdict = NEXT;
 
 	if (!counting || !receiver)
 		return NEXT;
@@ -209,44 +136,26 @@ static __always_inline int receive(struct __sk_buff *skb, const struct weir_conf
 	if (!*(volatile u64 *)&receiver->policer.limit || !(packet->has & WEIR_HAS_IP))
 		counting->arrivals.bytes += bytes;
 	else if (ecn.encapsulated)
-		count_follower(counting, bytes);
+		weir_count_follower(counting, bytes);
 	else
 		verdict = police(skb, packet, slot, (u32)bytes, segments);
-	if (verdict == NEXT && ecn.capable) {
-		counting->arrivals.packets += segments;
-		if (ecn.marked)
-			counting->arrivals.marked += segments;
-	}
-	mark_active(slot, bytes);
+	weir_arrive(counting, ecn, slot, bytes, segments, verdict == NEXT);
 	if (slot == WEIR_REST || !(packet->has & WEIR_HAS_IP))
 		return verdict;
 	settings = bpf_map_lookup_elem(&weir_services, &slot);
-	state = bpf_map_lookup_elem(&weir_states, &key);
-	if (!settings || !state)
+	if (!settings)
 		return verdict;
-	rate = *(volatile u64 *)&receiver->meter.rate;
-	if (!rate)
-		return verdict;
-	counting->sampler.bytes = settings->feedback_bytes;
-	counting->sampler.interval = settings->feedback_interval;
-	if (!ecn.requests_feedback && weir_feedback_not_due(&counting->sampler, *(volatile u64 *)&state->due, bytes))
-		return verdict;
-	now = WEIR_CLOCK();
-	due = weir_feedback_due(&counting->sampler, now, bytes);
-	if (!due && (!ecn.requests_feedback || !admit_request(*(volatile u64 *)&state->due)))
+	due = weir_advertise(counting, receiver, settings, ecn.requests_feedback, bytes);
+	if (!due.rate)
 		return verdict;
 	/*
 	 * A switch floods frames to unknown destinations, and a bridge port receives them all. Only
 	 * the host that serves the destination sends feedback.
 	 */
-	if (skb->pkt_type == WEIR_PACKET_OTHERHOST && !is_neighbour(packet, now))
+	if (skb->pkt_type == WEIR_PACKET_OTHERHOST && !is_neighbour(packet, due.now))
 		return verdict;
-	/*
-	 * This also applies to a sender that requests feedback: it has the rate, unless the earlier
-	 * feedback was lost.
-	 */
-	if (!is_repeated(packet, slot, rate, now, WEIR_ADVERTISED_HOLD * settings->feedback_interval))
-		counting->feedback_sent += send_feedback(skb, packet, slot, rate, now);
+	if (!weir_is_repeated(packet, slot, due.rate, due.now, WEIR_ADVERTISED_HOLD * settings->feedback_interval))
+		counting->feedback_sent += send_feedback(skb, packet, slot, due.rate, due.now);
 	return verdict;
 }
 

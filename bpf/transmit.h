@@ -24,8 +24,9 @@
 #include "cgroup.h"
 #include "ecn.h"
 #include "guest.h"
+#include "host/depart.h"
+#include "host/towards.h"
 #include "map_access.h"
-#include "tick.h"
 
 /*
  * Parses a packet into `packet`, which must be all 0 except for what callers set, and returns its service by
@@ -62,16 +63,6 @@ static __always_inline void meter_packet(u32 service, u32 direction, u64 bytes, 
 
 	if (meter)
 		weir_meter_add(meter, bytes, packets);
-}
-
-/* Counts a buffer that is dropped because its departure is beyond the horizon. */
-static __always_inline void count_drop(struct __sk_buff *skb, u32 slot)
-{
-	struct weir_meter *drops = bpf_map_lookup_elem(&weir_drops, &slot);
-
-	count_event(beyond_horizon);
-	if (drops)
-		weir_meter_add(drops, skb->wire_len, 1);
 }
 
 /*
@@ -118,9 +109,7 @@ static __always_inline struct destination transmit(struct __sk_buff *skb, const 
 	struct weir_destination_entry *entry;
 	struct weir_rate_mailbox *mailbox;
 	struct weir_active *active;
-	u32 *found, slot, key = 0;
-	u64 now;
-	int encapsulate;
+	u32 *found, slot, towards, key = 0;
 
 	address.address[0] = packet->destination[0];
 	address.address[1] = packet->destination[1];
@@ -136,24 +125,18 @@ static __always_inline struct destination transmit(struct __sk_buff *skb, const 
 	 * Feedback requests use tick time. With edt the timer runs every tick. With htb, a host
 	 * that receives little must run ticks from its egress packets to keep that time current.
 	 */
-	active = paces(config) ? 0 : bpf_map_lookup_elem(&weir_active, &key);
+	active = WEIR_PACES(config) ? 0 : bpf_map_lookup_elem(&weir_active, &key);
 	if (active)
-		tick_by_packet(active, skb->wire_len);
-	now = tick_time(config->tick);
-	if (weir_destination_silent(&entry->destination, now) == WEIR_DESTINATION_DROP) {
-		if (now - entry->destination.feedback_at < WEIR_ECN_AVOID_TIME)
-			encapsulate_ecn(skb, packet, segments, 0, 0);
+		weir_tick_by_packet(active, skb->wire_len);
+	towards = weir_towards(entry, skb->wire_len, weir_tick_time(config->tick));
+	if (towards & WEIR_TOWARDS_ECN)
+		encapsulate_ecn(skb, packet, segments, towards & WEIR_TOWARDS_ENCAPSULATED,
+				towards & WEIR_TOWARDS_REQUESTS);
+	if (!(towards & WEIR_TOWARDS_LIMITED))
 		return destination;
-	}
-	entry->sent += skb->wire_len;
-	encapsulate = entry->capability_acked_at &&
-		      (now < entry->capability_acked_at ||
-		       now - entry->capability_acked_at < WEIR_ECN_ENCAPSULATE_TIME);
-	encapsulate_ecn(skb, packet, segments, encapsulate,
-			encapsulate && weir_destination_requests(&entry->destination, now));
 	destination.entry = entry;
 	destination.slot = slot;
-	if (paces(config))
+	if (WEIR_PACES(config))
 		return destination;
 	mailbox = bpf_map_lookup_elem(&weir_rate_mailboxes, &slot);
 	if (mailbox)
@@ -161,93 +144,19 @@ static __always_inline struct destination transmit(struct __sk_buff *skb, const 
 	return destination;
 }
 
-/* Returns 1 if the packet may leave at once as part of its CPU's batch (departure.h). */
-static __always_inline int passes_in_batch(struct __sk_buff *skb, u32 service, u32 destination)
-{
-	u32 slot = service < WEIR_SERVICES_MAX ? service : WEIR_REST, key = 0;
-	struct weir_cpu_batch *batch = bpf_map_lookup_elem(&weir_cpu_batches, &slot);
-	struct weir_state *state = bpf_map_lookup_elem(&weir_states, &key);
-
-	return batch && state && weir_cpu_batch_pass(batch, *(volatile u64 *)&state->due, destination, skb->wire_len);
-}
-
-/* Returns the later of `departure` and the current time. */
-static __always_inline u64 not_before_now(u64 departure)
-{
-	u64 now = WEIR_CLOCK();
-
-	return departure > now ? departure : now;
-}
-
 /*
- * Sets the packet's departure time. Returns 1 if the packet must be dropped, because its departure
- * is beyond the horizon. `destination` is the slot of `entry`. Not inlined: nested calls share 512
- * bytes of stack, and so a tick, which the caller runs, can use the stack of this function.
+ * Sets the packet's departure time. Returns DROP for a packet beyond the horizon, else NEXT. `destination` is the slot
+ * of `entry`.
  */
 static __noinline int pace(struct __sk_buff *skb, u32 service, struct weir_destination_entry *entry, u32 destination,
 			   u64 tick)
 {
-	u32 slot = service < WEIR_SERVICES_MAX ? service : WEIR_REST;
-	u32 static_only, leaves, key = 0;
-	struct weir_service_egress *service_egress = bpf_map_lookup_elem(&weir_service_egresses, &slot);
-	struct weir_sending *rules = bpf_map_lookup_elem(&weir_sendings, &slot);
-	struct weir_cpu_batch *batch = bpf_map_lookup_elem(&weir_cpu_batches, &slot);
-	struct weir_pacing *pacing = bpf_map_lookup_elem(&weir_pacings, &key);
-	struct weir_interface_egress *egress = bpf_map_lookup_elem(&weir_interface_egresses, &key);
-	struct weir_state *state = bpf_map_lookup_elem(&weir_states, &key);
-	struct weir_destination_entry *charged = entry; /* the destination of the batch */
-	struct weir_lease *lease;
-	u64 tick_time, now, due, departure;
+	u64 departure = 0;
+	u32 departs = weir_depart_at(skb->wire_len, service, entry, destination, tick, &departure);
 
-	if (!service_egress || !rules || !batch || !pacing || !egress || !state)
-		return 0;
-	static_only = state->fallback;
-	due = *(volatile u64 *)&state->due;
-	lease = entry ? &entry->lease : &service_egress->sender.lease;
-	if (weir_lease_take(lease, due, skb->wire_len, &departure))
-		goto leased;
-	if (batch->slot != destination) {
-		key = batch->slot;
-		charged = bpf_map_lookup_elem(&weir_destinations, &key);
-		/* The slot has been reassigned to a destination of another service. */
-		if (charged && charged->key.service != service)
-			charged = 0;
-	}
-	/* Computed without the lock: another CPU may charge the limiters before this one has it. */
-	tick_time = weir_departure_tick_time(&service_egress->sender, entry ? &entry->destination.limiter : 0,
-					     batch->unpaid, lease, pacing, tick, due);
-	now = tick_time ? tick_time : WEIR_CLOCK();
-	/*
-	 * One lock for all limiters of the interface: the lock costs more than the work under it.
-	 */
-	bpf_spin_lock(&egress->lock);
-	/* The previous holder of the lock may have begun a lease. */
-	if (weir_lease_take(lease, due, skb->wire_len, &departure)) {
-		bpf_spin_unlock(&egress->lock);
-		goto leased;
-	}
-	leaves = weir_depart(batch, charged ? &charged->destination.limiter : 0,
-			     entry ? &entry->destination.limiter : 0, destination, lease, &service_egress->sender,
-			     rules, pacing, &state->sending, &egress->machine, now, due, skb->wire_len, static_only,
-			     &departure);
-	bpf_spin_unlock(&egress->lock);
-	if (leaves == WEIR_LEAVES_NEVER) {
-		count_drop(skb, slot);
-		return 1;
-	}
-	if (departure <= now)
-		return 0;
-	/*
-	 * Another CPU may have charged the limiters since tick time, and the departure be in the
-	 * past.
-	 */
-	if (tick_time && departure <= due + tick)
-		departure = not_before_now(departure);
-	set_departure(skb, departure);
-	return 0;
-leased:
-	set_departure(skb, weir_cpu_batch_end(batch, due, destination) ? not_before_now(departure) : departure);
-	return 0;
+	if (departs == WEIR_DEPARTS_LATER)
+		set_departure(skb, departure);
+	return departs == WEIR_DEPARTS_NEVER ? DROP : NEXT;
 }
 
 /*

@@ -33,7 +33,7 @@
 #include "levels.h"
 #include "transmit.h"
 #include "receive.h"
-#include "tick.h"
+#include "timer.h"
 
 SEC("classifier")
 int weir_egress(struct __sk_buff *skb)
@@ -51,7 +51,7 @@ int weir_egress(struct __sk_buff *skb)
 		return NEXT;
 	if (reply->stage == WEIR_REPLY_CLONE) {
 		if (rewrite(skb, reply, config)) {
-			count_event(feedback_failed);
+			WEIR_COUNT(feedback_failed);
 			return DROP;
 		}
 		reply->stage = WEIR_REPLY_FEEDBACK;
@@ -93,15 +93,15 @@ int weir_egress(struct __sk_buff *skb)
 				     service < WEIR_SERVICES_MAX ? service : WEIR_REST, segments);
 	if (mark_beside_levels(skb, config, &packet, marks, segments) == DROP)
 		return DROP;
-	if ((marks & WEIR_CREDITS) && !paces(config) && (packet.has & WEIR_HAS_IP))
+	if ((marks & WEIR_CREDITS) && !WEIR_PACES(config) && (packet.has & WEIR_HAS_IP))
 		return wait_for_credits(skb, config, &packet, service);
 	if (config->enforces && service < WEIR_SERVICES_MAX && (packet.has & WEIR_HAS_IP))
 		destination = transmit(skb, config, &packet, service, segments);
-	if (paces(config)) {
+	if (WEIR_PACES(config)) {
 		leave_level_class(skb, config);
-		if (passes_in_batch(skb, service, destination.slot))
+		if (weir_depart_in_batch(service, destination.slot, skb->wire_len))
 			return NEXT;
-		return pace(skb, service, destination.entry, destination.slot, config->tick) ? DROP : NEXT;
+		return pace(skb, service, destination.entry, destination.slot, config->tick);
 	}
 	choose_class(skb, config, service, destination.class);
 	return NEXT;
@@ -136,7 +136,7 @@ int weir_ingress(struct __sk_buff *skb)
 		 * time current.
 		 */
 		meter_packet(service, WEIR_RX, bytes, segments);
-		tick_at(WEIR_CLOCK());
+		weir_tick_at(WEIR_CLOCK());
 		verdict = receive_control(skb, config, &packet);
 		if (verdict == SEND_CAPABILITY) {
 			arrival = bpf_map_lookup_elem(&weir_feedback_arrival, &key);
