@@ -154,7 +154,7 @@ static __always_inline int receive(struct __sk_buff *skb, const struct weir_conf
 	 */
 	if (skb->pkt_type == WEIR_PACKET_OTHERHOST && !is_neighbour(packet, due.now))
 		return verdict;
-	if (!weir_is_repeated(packet, slot, due.rate, due.now, WEIR_ADVERTISED_HOLD * settings->feedback_interval))
+	if (!weir_is_repeated(packet->source, packet->destination, slot, settings, due))
 		counting->feedback_sent += send_feedback(skb, packet, slot, due.rate, due.now);
 	return verdict;
 }

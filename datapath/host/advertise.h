@@ -71,17 +71,18 @@ WEIR_INLINE struct weir_advertisement weir_advertise(WEIR_HOST struct weir_count
 }
 
 /*
- * Returns 1 if `rate` was advertised to the packet's sender less than `keep` ns ago (with backoff:
- * weir_feedback_repeats). Otherwise records the advertisement. This also applies to a sender that requests feedback:
+ * Returns 1 if the rate was advertised to the sender of a packet from `source` to `destination` recently
+ * (WEIR_ADVERTISED_HOLD, with backoff: weir_feedback_repeats). Otherwise records the advertisement. This also applies to a sender that requests feedback:
  * it has the rate, unless the earlier feedback was lost.
  */
-WEIR_INLINE int weir_is_repeated(WEIR_HOST const struct weir_packet *packet, u32 slot, u64 rate, u64 now, u64 keep)
+WEIR_INLINE int weir_is_repeated(WEIR_HOST const u64 source[2], const u64 destination[2], u32 slot,
+				 const struct weir_service *settings, struct weir_advertisement due)
 {
-	u32 index = weir_advertised_slot(packet->source, packet->destination, slot, WEIR_ADVERTISED_SLOTS);
+	u32 index = weir_advertised_slot(source, destination, slot, WEIR_ADVERTISED_SLOTS);
 	struct weir_advertised *advertised = WEIR_MINE(advertised, index);
 
-	return advertised &&
-	       weir_feedback_repeats(advertised, packet->source, packet->destination, slot, rate, now, keep);
+	return advertised && weir_feedback_repeats(advertised, source, destination, slot, due.rate, due.now,
+						   WEIR_ADVERTISED_HOLD * settings->feedback_interval);
 }
 
 #endif

@@ -106,8 +106,10 @@ WEIR_BODY weir_collect_word(u32 index, struct weir_tick_context *context)
 
 WEIR_BODY weir_collect_cpu(u32 index, struct weir_tick_context *context)
 {
+	WEIR_HOST_GET(context);
+
 	context->cpu = index;
-	WEIR_LOOP(WEIR_ACTIVE_WORDS, weir_collect_word, context);
+	WEIR_LOOP(WEIR_WORDS(), weir_collect_word, context);
 	return 0;
 }
 

@@ -159,10 +159,10 @@ WEIR_INLINE void weir_collect_and_run(WEIR_HOST struct weir_config *config, stru
 		state->generation = desired->generation;
 	}
 	WEIR_LOOP(config->cpus, weir_collect_cpu, &context);
-	WEIR_LOOP(WEIR_ACTIVE_WORDS, weir_note_marks_word, &context);
+	WEIR_LOOP(WEIR_WORDS(), weir_note_marks_word, &context);
 	if (context.bytes)
 		weir_tick_interface(&state->receiving, now, context.bytes, config->tick / 2);
-	WEIR_LOOP(WEIR_ACTIVE_WORDS, weir_meter_word, &context);
+	WEIR_LOOP(WEIR_WORDS(), weir_meter_word, &context);
 }
 
 #endif

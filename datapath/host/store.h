@@ -14,6 +14,7 @@
  *   WEIR_JIFFIES()                  a coarse clock that costs nothing
  *   WEIR_COUNT(event)               counts an event of struct weir_counts
  *   WEIR_LOOP(n, body, context)     body(0, context) to body(n - 1, context), until one returns 1
+ *   WEIR_WORDS()                    words of a bitmap of services
  *   WEIR_PACES(config)              whether packets get departure times (edt); the verifier prunes the rest
  *
  * A stage that uses them has WEIR_HOST first among its parameters, and callers pass WEIR_THIS. In the kernel both are
@@ -55,6 +56,7 @@
 #define WEIR_LOCK(lock) bpf_spin_lock(lock)
 #define WEIR_UNLOCK(lock) bpf_spin_unlock(lock)
 /* WEIR_CLOCK(), WEIR_JIFFIES() and weir_paces, a constant of the loader, are in bpf/map_access.h. */
+#define WEIR_WORDS() WEIR_ACTIVE_WORDS
 #define WEIR_LOOP(n, body, context) bpf_loop(n, body, context, 0)
 #define WEIR_PACES(config) (weir_paces && (config)->paces)
 
@@ -89,6 +91,7 @@
 			if (body(loop_, context))                                                               \
 				break;                                                                          \
 	} while (0)
+#define WEIR_WORDS() (host->words)
 #define WEIR_PACES(config) ((config)->paces)
 
 /* One table of a host: its entries and their number. */
@@ -98,7 +101,9 @@
 
 /* A host with one CPU. Tables that a host does not need have no entries. */
 struct weir_host {
-	u64 now; /* ns: WEIR_CLOCK() */
+	u64 now;   /* ns: WEIR_CLOCK() */
+	u32 words; /* of bitmaps of services, at most WEIR_ACTIVE_WORDS: WEIR_WORDS() */
+	u32 reserved;
 	WEIR_TABLE(struct weir_config, config);
 	WEIR_TABLE(struct weir_service, services);
 	WEIR_TABLE(struct weir_interface, interfaces);

@@ -107,6 +107,10 @@ const UNSAFE: &[&str] = &[
     "weir_depart",
     "weir_departure_tick_time",
     "weir_header_bytes",
+    "weir_host_feedback",
+    "weir_host_receive",
+    "weir_host_send",
+    "weir_host_timer",
     "weir_index_find_vni",
     "weir_parse",
     "weir_siphash",
@@ -133,8 +137,8 @@ impl ParseCallbacks for Callbacks {
 
     fn add_derives(&self, of: &DeriveInfo<'_>) -> Vec<String> {
         let derives: &[&str] = match of.name {
-            // Holds a pointer.
-            "weir_bytes" => &[],
+            // Hold pointers.
+            "weir_bytes" | "weir_host" => &[],
             _ => &["bytemuck::Pod", "bytemuck::Zeroable"],
         };
         derives.iter().map(|derive| (*derive).to_owned()).collect()
@@ -149,7 +153,7 @@ impl ParseCallbacks for Callbacks {
 fn main() -> Result<(), Box<dyn Error>> {
     let out = PathBuf::from(std::env::var_os("OUT_DIR").ok_or("cargo sets OUT_DIR")?);
     let (datapath, bpf) = (Path::new("../../../datapath"), Path::new("../../../bpf"));
-    let headers = [datapath.join("host/tables.h"), bpf.join("auxiliary.h"), bpf.join("forwarder.h")];
+    let headers = [datapath.join("host/host.h"), bpf.join("auxiliary.h"), bpf.join("forwarder.h")];
     // The programs in bpf/ are not part of this crate.
     for watched in
         [datapath, &bpf.join("maps.h"), Path::new("build")].into_iter().chain(headers.iter().map(PathBuf::as_path))
@@ -171,6 +175,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         .array_pointers_in_arguments(true)
         .derive_default(true)
         .derive_eq(true)
+        .blocklist_type("weir_tick_context")
         // A secret is not printed.
         .no_debug("weir_sip_key")
         .rust_target(target)
