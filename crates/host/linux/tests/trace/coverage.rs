@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use weir_datapath::abi::{NO_DESTINATION, REST};
 
 /// With both backends.
-const ALWAYS: [&str; 28] = [
+const ALWAYS: [&str; 29] = [
     "verdict next",
     "verdict drop",
     "policer: followed",
@@ -17,6 +17,7 @@ const ALWAYS: [&str; 28] = [
     "policer: dropped",
     "feedback sent",
     "feedback with acknowledgement sent",
+    "feedback for a guest",
     "feedback suppressed as repeated",
     "feedback requests refused",
     "ECN capability messages sent",
@@ -112,6 +113,7 @@ impl Coverage {
                     self.reached("ECN restored", before != 0 && after == 0);
                 }
                 if let Some(sent) = outcome.sent {
+                    self.reached("feedback for a guest", frame.bytes[5] != 1);
                     let acknowledges = sent.content.has & weir_datapath::abi::FEEDBACK_ECN_ACK != 0;
                     self.reached("ECN capability messages sent", sent.is_ecn_capability);
                     self.reached("feedback with acknowledgement sent", !sent.is_ecn_capability && acknowledges);

@@ -53,8 +53,8 @@ pub(crate) struct Generator {
     delivered: Vec<Frame>,
     /// Of the last packet of a service that left.
     last: Option<DestinationKey>,
-    /// The last event freed a slot.
-    is_freed: bool,
+    /// Feedback to come after an event that freed a slot.
+    claims: u32,
     setup: Setup,
 }
 
@@ -71,7 +71,7 @@ impl Generator {
             sequence: 1,
             delivered: Vec::new(),
             last: None,
-            is_freed: false,
+            claims: 0,
             setup,
         }
     }
@@ -89,14 +89,15 @@ impl Generator {
             2 | 3 => (50, 300),
             _ => (50, 20_000),
         };
-        let largest = self.random.pick(&[120, 200, 1514, 9_000, 65_536]);
+        let largest = self.random.pick(&[200, 400, 1514, 9_000, 65_536]);
         let length = if gap.1 > 1_000_000 { 100 } else { 300 + self.random.below(1_500) };
         let (favourite, beats) = (self.random.below(SERVICES.into()) as u32, !self.random.one_in(6));
         self.phase = Phase { until: self.number + length, gap, largest, favourite, beats };
     }
 
     fn kind(&mut self) -> Kind {
-        if std::mem::take(&mut self.is_freed) {
+        if self.claims > 0 {
+            self.claims -= 1;
             return Kind::Arrives(self.feedback());
         }
         match self.random.below(100) {
@@ -148,8 +149,10 @@ impl Generator {
             self.last = Some(DestinationKey { address: words(to), service, reserved: 0 });
         }
         let payload = 10 + self.random.below(60) as usize;
-        let mut bytes = self.segment(own(to.is_ipv6()), to, service, payload);
-        if !self.random.one_in(40) {
+        let is_guest = self.random.one_in(40);
+        let from = if is_guest { guest(to.is_ipv6()) } else { own(to.is_ipv6()) };
+        let mut bytes = self.segment(from, to, service, payload);
+        if !is_guest {
             bytes[6..12].copy_from_slice(&HARDWARE);
         }
         if service == CREDITED && self.random.one_in(4) {
@@ -178,7 +181,9 @@ impl Generator {
         let from = if is_stranger { self.stranger() } else { self.host() };
         let most = self.random.pick(&[60, 60, 60, 1_400, 2_800]);
         let payload = 10 + self.random.below(most) as usize;
-        let mut bytes = self.segment(from, own(from.is_ipv6()), service, payload);
+        let to_guest = self.random.one_in(40);
+        let to = if to_guest { guest(from.is_ipv6()) } else { own(from.is_ipv6()) };
+        let mut bytes = self.segment(from, to, service, payload);
         if self.random.below(3) > 0 {
             bytes = with_marker(bytes);
             set_ecn(&mut bytes, self.random.pick(&[1, 1, 2, 2, 2, 3]));
@@ -186,17 +191,16 @@ impl Generator {
         if service == LEVELLED && self.random.one_in(2) {
             set_dscp(&mut bytes, LEVEL_DSCP);
         }
-        // Merged by GRO: each segment had the headers. Only to group addresses, which get no feedback: the clone of
-        // a test's packet has no type of GSO, and the kernel refuses to send it.
+        // Merged by GRO: each segment had the headers. Only frames to other hosts, which get no feedback: the clone
+        // of a test's packet has no type of GSO, and the kernel refuses to send it.
         let (gso_size, gso_segs) = match self.random.below(if is_stranger { 2 } else { 4 }) {
+            _ if to_guest => (0, 0),
             0 => (MTU - HEADERS, self.between((2, self.phase.largest / 64)) as u32),
             1 if self.random.one_in(8) => (MTU - HEADERS, 0),
             _ => (0, 0),
         };
-        if gso_size != 0 {
-            bytes[0] |= 1;
-        } else if self.random.one_in(30) {
-            // Flooded by a switch: another host's address.
+        if gso_size != 0 || to_guest || self.random.one_in(30) {
+            // Flooded by a switch.
             bytes[5] = 9;
         }
         Frame { gso_size, gso_segs, ..plain(Content::Data(service), bytes) }
@@ -255,7 +259,7 @@ impl Generator {
     }
 
     fn control(&mut self) -> Control {
-        match self.random.below(10) {
+        match self.random.below(11) {
             0 | 1 => self.limit(),
             2 | 3 => self.share(),
             4 => {
@@ -271,12 +275,12 @@ impl Generator {
                 Control::Level(level(rate, epoch, queue))
             }
             6 => Control::Free(self.destination()),
-            7 => {
+            7 | 8 => {
                 // A batch on this CPU can still have to be charged to it. Another destination gets the slot.
-                self.is_freed = true;
+                self.claims = 3;
                 Control::Free(self.last.unwrap_or_default())
             }
-            8 => {
+            9 => {
                 let class = if self.random.one_in(3) { 0 } else { 0x3000 + self.random.below(64) as u32 };
                 Control::Class { destination: self.destination(), class }
             }
@@ -365,6 +369,11 @@ impl Iterator for Generator {
 /// The address of this host.
 fn own(ipv6: bool) -> IpAddr {
     address(1, ipv6)
+}
+
+/// That of a guest behind this host's interface.
+fn guest(ipv6: bool) -> IpAddr {
+    address(5, ipv6)
 }
 
 /// Another host's; odd numbers have IPv6.
