@@ -13,6 +13,7 @@
  *   weir_host_send      regulate.h | towards.h -> depart.h         => leaves at once, at a time, or never
  *   weir_host_receive   arrive.h -> tick.h -> advertise.h          => dropped, marked; feedback to the sender
  *   weir_host_feedback  apply.h                                    => newer than before?
+ *   weir_host_tick      tick.h, for each control message
  *   weir_host_timer     fallback.h -> tick.h -> share.h            => ns until the next call
  *
  * Control writes tables: limits and shares are in `sendings` and `services`, rules of levels in `level_rules`, the
@@ -64,7 +65,8 @@ struct weir_arrived {
 	u32 bytes;    /* on the wire, of all segments */
 	u32 segments; /* at least 1 */
 	u32 follows;  /* 1: its sender applies feedback of this service */
-	u32 reserved;
+	/* 1: a switch flooded it, and neither this host nor a guest has its destination: no feedback is sent */
+	u32 elsewhere;
 };
 
 /* The decision about it. */
@@ -161,7 +163,8 @@ WEIR_INLINE void weir_host_receive(WEIR_HOST const struct weir_arrived *arrived,
 	received->feedback = weir_advertise(WEIR_THIS counting, receiver, settings,
 					    (int)arrived->ecn.requests_feedback, arrived->bytes);
 	if (received->feedback.rate &&
-	    weir_is_repeated(WEIR_THIS arrived->source, arrived->destination, slot, settings, received->feedback))
+	    (arrived->elsewhere ||
+	     weir_is_repeated(WEIR_THIS arrived->source, arrived->destination, slot, settings, received->feedback)))
 		received->feedback.rate = 0;
 	if (received->feedback.rate)
 		counting->feedback_sent += 1;
@@ -193,6 +196,12 @@ WEIR_INLINE u32 weir_host_feedback(WEIR_HOST const struct weir_feedback *feedbac
 	else
 		WEIR_COUNT(feedback_replayed);
 	return applied;
+}
+
+/* Runs a tick if one is due at `now`. Control messages that arrive keep ticks current by it. */
+WEIR_INLINE void weir_host_tick(WEIR_HOST u64 now)
+{
+	weir_tick_at(WEIR_THIS now);
 }
 
 /* Runs what the timer runs. Returns the ns until its next run; 0 without a configuration. */

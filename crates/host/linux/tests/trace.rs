@@ -1,4 +1,4 @@
-//! A trace: the same packets, times and control messages through the kernel's programs and through a second host.
+//! A trace: the same packets, times and control messages through the kernel's programs and through the native host.
 //!
 //! Problem: the datapath's stages run in the kernel and natively. Approach: [`generate::Generator`] makes a seeded
 //! sequence of packets, ticks and writes of the agent. The kernel's programs run on each packet
@@ -20,19 +20,24 @@ mod event;
 mod frames;
 #[path = "trace/generate.rs"]
 mod generate;
+#[path = "trace/header.rs"]
+mod header;
 #[path = "trace/kernel.rs"]
 mod kernel;
 #[path = "trace/native.rs"]
 mod native;
 #[path = "trace/setup.rs"]
 mod setup;
+#[path = "trace/side.rs"]
+mod side;
 
 use compare::Comparison;
 use coverage::Coverage;
 use generate::Generator;
 use kernel::{Kernel, REPLAY};
-use native::Side;
+use native::Native;
 use setup::{HARDWARE, Setup};
+use side::Side;
 use std::collections::BTreeSet;
 use weir_linux::interface::Interface;
 use weir_linux::netns::Prefix;
@@ -81,25 +86,22 @@ fn stay_on_one_cpu() -> usize {
     }
 }
 
-/// Runs `work` in a namespace with two interfaces, `t0` and `t1`, on which only the test sends.
-fn with_interfaces<T: Send>(prefix: &str, work: impl FnOnce([Interface; 2]) -> T + Send) -> T {
+/// Runs `work` in a namespace with an interface on which only the test sends.
+fn with_interface<T: Send>(prefix: &str, work: impl FnOnce(Interface) -> T + Send) -> T {
     let prefix = Prefix::new(prefix).expect("a prefix");
     prefix.cleanup().expect("clean up after an earlier run");
     let netns = prefix.create("a").expect("a namespace");
     let quiet = || std::fs::write("/proc/sys/net/ipv6/conf/default/disable_ipv6", "1");
     netns.run(quiet).expect("enter").expect("IPv6 off");
     let hardware = HARDWARE.map(|byte| format!("{byte:02x}")).join(":");
-    for name in ["t0", "t1"] {
-        let peer = format!("{name}-peer");
-        netns.ip(["link", "add", name, "address", &hardware, "type", "veth", "peer", "name", &peer]).expect("a pair");
-        for end in [name, &peer] {
-            netns.ip(["link", "set", end, "up"]).expect("up");
-        }
+    netns.ip(["link", "add", "t0", "address", &hardware, "type", "veth", "peer", "name", "t1"]).expect("a pair");
+    for end in ["t0", "t1"] {
+        netns.ip(["link", "set", end, "up"]).expect("up");
     }
     // Until the kernel announces a carrier, nothing leaves.
-    let up = |name| netns.ip(["link", "show", name]).expect("ip").contains("state UP");
-    assert!((0..1000).any(|_| common::later(up("t0") && up("t1"))), "both interfaces are up");
-    netns.run(|| work(["t0", "t1"].map(|name| Interface::named(name).expect(name)))).expect("enter")
+    let up = || netns.ip(["link", "show", "t0"]).expect("ip").contains("state UP");
+    assert!((0..1000).any(|_| common::later(up())), "the interface is up");
+    netns.run(|| work(Interface::named("t0").expect("t0"))).expect("enter")
 }
 
 /// Compares the sides on each event of a trace.
@@ -133,13 +135,13 @@ fn compare_sides(prefix: &str, paces: bool) {
     }
     let (seed, events) = (number("WEIR_TRACE_SEED", SEED), number("WEIR_TRACE_EVENTS", EVENTS));
     println!("WEIR_TRACE_SEED={seed} WEIR_TRACE_EVENTS={events}");
-    with_interfaces(prefix, |[one, two]| {
+    with_interface(prefix, |interface| {
         let cpu = stay_on_one_cpu();
         let setup = Setup::new(paces, aya::util::nr_cpus().expect("the possible processors") as u32);
-        let mut kernel = Kernel::load(&setup, &one, cpu);
-        let mut again = Kernel::load(&setup, &two, cpu);
+        let mut kernel = Kernel::load(&setup, &interface, cpu);
+        let mut native = Native::new(&setup);
         let begun = std::time::Instant::now();
-        let coverage = trace(&mut kernel, &mut again, &setup, seed, events);
+        let coverage = trace(&mut kernel, &mut native, &setup, seed, events);
         println!("{events} events in {:.2?}", begun.elapsed());
         // A shorter trace need not reach everything.
         if events >= EVENTS {
@@ -150,12 +152,12 @@ fn compare_sides(prefix: &str, paces: bool) {
 
 /// With departure times.
 #[test]
-fn kernel_repeats_a_trace_with_departure_times() {
+fn kernel_and_native_hosts_agree_with_departure_times() {
     compare_sides("wttre", true);
 }
 
 /// With HTB classes.
 #[test]
-fn kernel_repeats_a_trace_with_classes() {
+fn kernel_and_native_hosts_agree_with_classes() {
     compare_sides("wttrh", false);
 }

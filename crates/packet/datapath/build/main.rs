@@ -110,6 +110,7 @@ const UNSAFE: &[&str] = &[
     "weir_host_feedback",
     "weir_host_receive",
     "weir_host_send",
+    "weir_host_tick",
     "weir_host_timer",
     "weir_index_find_vni",
     "weir_parse",

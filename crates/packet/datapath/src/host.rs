@@ -129,6 +129,12 @@ impl Host {
         unsafe { abi::host_feedback(&mut self.tables.raw(now), feedback, service, destination) }
     }
 
+    /// Runs a tick if one is due at `now`, as each control message that arrives does.
+    pub fn tick(&mut self, now: Instant) {
+        // SAFETY: as in `send`.
+        unsafe { abi::host_tick(&mut self.tables.raw(now), now.nanos()) }
+    }
+
     /// Runs what the timer runs at `now`; returns the ns until its next run.
     pub fn timer(&mut self, now: Instant) -> u64 {
         // SAFETY: as in `send`.

@@ -1,7 +1,7 @@
 //! The first difference between two sides, with the events that led to it.
 
 use crate::event::Event;
-use crate::native::Side;
+use crate::side::Side;
 use std::collections::VecDeque;
 use std::fmt::Debug;
 

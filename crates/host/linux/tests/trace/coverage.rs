@@ -2,8 +2,8 @@
 
 use crate::event::{Content, Event, Kind};
 use crate::kernel::{Egress, Kernel};
-use crate::native::{Outcome, Side, Snapshot, Verdict};
 use crate::setup::{LEVELLED, LIMITED, SERVICES, SLOTS};
+use crate::side::{Outcome, Side, Snapshot, Verdict};
 use std::collections::BTreeMap;
 use weir_datapath::abi::{NO_DESTINATION, REST};
 

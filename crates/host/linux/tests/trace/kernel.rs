@@ -2,8 +2,8 @@
 
 use crate::common::frames::KEY;
 use crate::event::{Control, Event, Frame, Kind};
-use crate::native::{NETWORK_BYTES, Outcome, Sent, Side, Snapshot, Verdict};
 use crate::setup::{DESTINATIONS, GATES, SERVICES, SLOTS, Setup};
+use crate::side::{NETWORK_BYTES, Outcome, Sent, Side, Snapshot, Verdict};
 use aya::maps::{Array, HashMap, Map, MapData, PerCpuArray, Queue};
 use aya::programs::{SchedClassifier, TcAttachType, TestRun, TestRunOptions, tc};
 use aya::{Ebpf, EbpfLoader};

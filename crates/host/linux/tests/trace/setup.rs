@@ -57,6 +57,8 @@ services:
 pub(crate) struct Setup {
     pub(crate) config: Config,
     pub(crate) table: Box<Table>,
+    /// As [`Setup::table`] has it.
+    pub(crate) classifier: Classifier,
     pub(crate) key: abi::Key,
     /// By slot.
     pub(crate) services: Vec<Service>,
@@ -95,6 +97,7 @@ impl Setup {
         Self {
             config: config(paces, cpus, tick),
             table,
+            classifier,
             key: abi::Key { sip: SipKey::new(KEY).raw(), id: 7, known: 1, reserved: 0 },
             services: services(&policy, &shaper),
             marks: vec![0, 0, 0, (LEVEL_SENT & 1) | LEVEL_RECEIVED, if paces { 0 } else { CREDITS }],
