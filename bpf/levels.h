@@ -10,7 +10,7 @@
  * (crates/host/linux/src/class.rs): one of the interface's tree (htb), or one in a band before fq (edt,
  * crates/host/linux/src/priority_bands.rs). The regulator runs beside it for its counters and its limit of
  * waiting bytes. With edt ticks charge the bytes that have left to the interface's limiter (charge_levels,
- * tick.h).
+ * host/share.h).
  *
  * Bounds of delay hold while nothing else is served as a level, so a packet without a level that carries
  * a level's DSCP value is re-marked to 0. That applies also to frames that the parser refuses: a switch

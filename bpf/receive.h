@@ -2,14 +2,8 @@
 /*
  * Ingress path of a tenant's packet: restore the ECN bits, police, count, send feedback when it is due.
  *
- * Each CPU has its plain counters. A tick (tick.h) sums them up and computes the rate that feedback
- * carries. Control traffic takes another path (control.h).
- *
- * Reading the clock takes 40 ns, and a complete packet 60 ns. So most packets use the time at which
- * the next tick is due (state->due) instead of the clock to decide whether feedback is due. That
- * time is ahead of the clock. It is behind the clock, by at most one jiffy, only if less than
- * WEIR_CLOCK_BYTES have arrived since (tick.h). Feedback to a sender of so little traffic may be
- * late by one jiffy, unless the sender requests feedback.
+ * The stages are those of datapath/host: arrive.h counts and polices, tick.h computes the rate that feedback carries,
+ * advertise.h decides about feedback. Control traffic takes another path (control.h).
  *
  * Source: EyeQ section 4 (receive side); Parley section 3.2.1 (feedback per 10 kB).
  */

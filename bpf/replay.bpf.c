@@ -48,20 +48,16 @@ static __always_inline u64 replay_jiffies(void)
 
 #include "weir.bpf.c"
 
-/* As timer_callback (tick.h), without the next expiry. */
+/* As timer_callback (timer.h), without the next expiry. */
 SEC("classifier")
 int weir_replay_tick(struct __sk_buff *skb __attribute__((unused)))
 {
 	u32 key = 0;
 	struct weir_config *config = bpf_map_lookup_elem(&weir_config, &key);
 	struct weir_state *state = bpf_map_lookup_elem(&weir_states, &key);
-	u64 now = WEIR_CLOCK();
 
 	if (!config || !state)
 		return 1;
-	check_heartbeat(config, state, now);
-	tick_at(now);
-	if (paces(config))
-		share_sending(config, state, now);
+	weir_tick_by_timer(config, state, WEIR_CLOCK());
 	return 0;
 }

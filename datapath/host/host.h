@@ -8,7 +8,7 @@
  *
  *   bpf/weir.bpf.c   parses frames, looks up maps, rewrites headers, sets times and classes. Its order is that of the
  *                    functions below; it does not call them, since header work lies between the stages.
- *   the simulator    calls the functions below, with packets that have no headers.
+ *   weir_datapath::Host  calls the functions below, with packets that have no headers.
  *
  *   weir_host_send      regulate.h | towards.h -> depart.h         => leaves at once, at a time, or never
  *   weir_host_receive   arrive.h -> tick.h -> advertise.h          => dropped, marked; feedback to the sender
@@ -65,8 +65,10 @@ struct weir_arrived {
 	u32 bytes;    /* on the wire, of all segments */
 	u32 segments; /* at least 1 */
 	u32 follows;  /* 1: its sender applies feedback of this service */
+	u32 ect;      /* 1: its sender's transport reacts to marks */
 	/* 1: a switch flooded it, and neither this host nor a guest has its destination: no feedback is sent */
 	u32 elsewhere;
+	u32 reserved;
 };
 
 /* The decision about it. */
@@ -139,7 +141,7 @@ WEIR_INLINE u32 weir_host_count(WEIR_HOST const struct weir_arrived *arrived, st
 		return WEIR_ARRIVES_PASSED;
 	}
 	return (u32)weir_arrive_policed(WEIR_THIS counting, receiver, arrived->bytes, arrived->segments,
-					(int)arrived->ecn.capable);
+					(int)arrived->ect);
 }
 
 /* Decides about a packet that arrives. */

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 OR GPL-2.0-only */
 /*
- * Storage of a host's datapath: the only lines of the stages (host.h) that differ between the kernel and the simulator.
+ * Storage of a host's datapath: the only lines of the stages (host.h) that differ between the kernel and a native host.
  *
  * The stages read and write tables of plain structures (host/tables.h). In the kernel a table is a BPF map, several
- * CPUs share it, and the verifier demands a check for null after each lookup. In the simulator a table is an array of
+ * CPUs share it, and the verifier demands a check for null after each lookup. Natively a table is an array of
  * one host with one CPU. A stage names its tables, locks and clock by these macros:
  *
  *   WEIR_AT(table, index)           pointer to an entry of a table, or null
@@ -21,7 +21,7 @@
  * empty. A context of WEIR_LOOP has WEIR_HOST_FIELD, set by WEIR_HOST_SET; its body begins with WEIR_HOST_GET.
  *
  * Worked example: `WEIR_AT(services, 3)` is bpf_map_lookup_elem(&weir_services, &three) in the kernel, and
- * &host->services[3] in the simulator if the host has more than three services.
+ * &host->services[3] natively if the host has more than three services.
  */
 #ifndef WEIR_HOST_STORE_H
 #define WEIR_HOST_STORE_H

@@ -2,7 +2,7 @@
 //!
 //! HTB has one lock per interface, and an agent sets its classes, so feedback takes effect after a
 //! system call. Here the programs set a departure time on each packet (`datapath/departure.h`,
-//! `bpf/transmit.h`), and fq delays the packet until then. All state is in the maps: this module
+//! `datapath/host/depart.h`), and fq delays the packet until then. All state is in the maps: this module
 //! writes the services' limits and reads their counters. Arriving feedback sets destination
 //! limiters without the agent.
 //!

@@ -244,7 +244,7 @@ fn unclassified_traffic_counts_against_the_interface() {
 }
 
 /// At 10 Gb/s T is 200 µs, as published. A packet counts as its 1,514 bytes and 512 more, so that
-/// each fifth one looks at the clock (tick.h, WEIR_CLOCK_BYTES): at 200 Mb/s, 16,513 packets in a
+/// each fifth one looks at the clock (host/tick.h, WEIR_CLOCK_BYTES): at 200 Mb/s, 16,513 packets in a
 /// second, each 303 µs. That is longer than T, so each look takes a tick: 3,303 in a second. Looks
 /// at a new jiffy come on top, up to one tick in T, 5,000.
 #[test]

@@ -112,12 +112,12 @@ fn trace(kernel: &mut Kernel, other: &mut impl Side, setup: &Setup, seed: u64, e
     for event in Generator::new(seed, setup.clone()).take(usize::try_from(events).expect("a number of events")) {
         coverage.watch(kernel, &event);
         let outcome = kernel.apply(&event);
-        coverage.count(kernel, &event, &outcome, paces);
+        let is_rare = coverage.count(kernel, &event, &outcome, paces);
         let native = other.apply(&event);
         let number = event.number;
         comparison.note(event);
         comparison.equal("the outcome", &outcome, &native);
-        if number.is_multiple_of(interval) {
+        if is_rare || number.is_multiple_of(interval) {
             comparison.states(kernel, other);
             coverage.sample(&kernel.state());
         }

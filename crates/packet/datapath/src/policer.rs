@@ -21,6 +21,17 @@ pub enum PoliceVerdict {
     Drop,
 }
 
+impl PoliceVerdict {
+    /// From `WEIR_POLICE_*`.
+    pub(crate) fn of(raw: i32) -> Self {
+        match raw as u32 {
+            abi::POLICE_PASS => Self::Pass,
+            abi::POLICE_MARK => Self::Mark,
+            _ => Self::Drop,
+        }
+    }
+}
+
 /// Polices the senders of one service at its receiver that do not apply feedback.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Policer {
@@ -54,11 +65,7 @@ impl Policer {
     /// The decision about `bytes` in `segments` packets at `now`; `ect`: the sender uses ECN.
     pub fn police(&mut self, now: Instant, bytes: Bytes, segments: u32, ect: bool) -> PoliceVerdict {
         let bytes = u32::try_from(bytes.get()).unwrap_or(u32::MAX);
-        match abi::police(&mut self.raw, now.nanos(), bytes, segments, ect.into()) as u32 {
-            abi::POLICE_PASS => PoliceVerdict::Pass,
-            abi::POLICE_MARK => PoliceVerdict::Mark,
-            _ => PoliceVerdict::Drop,
-        }
+        PoliceVerdict::of(abi::police(&mut self.raw, now.nanos(), bytes, segments, ect.into()))
     }
 
     /// The C structure.

@@ -89,8 +89,8 @@ impl Coverage {
         };
     }
 
-    /// After it.
-    pub(crate) fn count(&mut self, kernel: &Kernel, event: &Event, outcome: &Outcome, paces: bool) {
+    /// After it. Returns whether it is so rare that the whole state is to be compared: a wrong charge is repaid soon.
+    pub(crate) fn count(&mut self, kernel: &Kernel, event: &Event, outcome: &Outcome, paces: bool) -> bool {
         let passed = outcome.verdict == Verdict::Next;
         match &event.kind {
             Kind::Leaves(frame) => {
@@ -128,6 +128,7 @@ impl Coverage {
             }
             Kind::Control(_) => {}
         }
+        self.before.is_some_and(|(_, before)| before.is_reassigned)
     }
 
     fn count_header(&mut self, before: &[u8], after: &[u8]) {

@@ -22,13 +22,6 @@ use weir_units::Instant;
 /// A sender and a receiver, and the service of their packets.
 type Pair = (Address, Address, u32);
 
-/// The gate of a pair with credits.
-#[derive(Debug, Clone, Copy)]
-struct Gate {
-    number: u32,
-    idle: bool,
-}
-
 pub(crate) struct Native {
     host: Host,
     setup: Setup,
@@ -39,7 +32,8 @@ pub(crate) struct Native {
     /// The last ECN capability message of a sender: its time, epoch and sequence.
     senders: HashMap<Pair, (u64, u64, u64)>,
     neighbours: HashMap<Address, u64>,
-    pairs: HashMap<Pair, Gate>,
+    /// Their gates.
+    pairs: HashMap<Pair, u32>,
     gates: VecDeque<u32>,
     /// Sent and received, of each slot of [`SLOTS`].
     meters: Vec<Meter>,
@@ -210,15 +204,11 @@ impl Native {
             return passed(&bytes, 0, self.class(service, 0));
         }
         let pair = (packet.source, packet.destination, service);
-        let gate = match self.pairs.get_mut(&pair) {
-            Some(gate) => {
-                gate.idle = false;
-                Some(gate.number)
-            }
-            None => self.gates.pop_front().inspect(|number| {
-                self.pairs.insert(pair, Gate { number: *number, idle: false });
-            }),
-        };
+        let gate = self.pairs.get(&pair).copied().or_else(|| {
+            let gate = self.gates.pop_front()?;
+            self.pairs.insert(pair, gate);
+            Some(gate)
+        });
         match gate {
             _ if is_small => passed(&bytes, 0, self.class(service, 0)),
             Some(gate) => passed(&bytes, 0, self.class(service, self.setup.config.class_credit + gate)),
@@ -278,7 +268,9 @@ impl Native {
             bytes: bytes as u32,
             segments,
             follows: follows.into(),
+            ect: (packet.ecn != 0).into(),
             elsewhere: (frame.bytes[..6] != HARDWARE && !self.is_neighbour(packet)).into(),
+            ..Arrived::default()
         };
         let (verdict, rate) = self.host.receive(self.clock(), &arrived);
         if verdict == PoliceVerdict::Mark {
@@ -398,11 +390,8 @@ impl Native {
                 let rate = if *class == 0 { 0 } else { mailbox.rate };
                 *mailbox = RateMailbox { class: *class, rate, unread: 0, ..*mailbox };
             }
-            Control::Idle { source, destination, service } => {
-                if let Some(gate) = self.pairs.get_mut(&(*source, *destination, *service)) {
-                    gate.idle = true;
-                }
-            }
+            // The next packet of the pair posts an event, and has the same gate.
+            Control::Idle { .. } => {}
         }
     }
 }
