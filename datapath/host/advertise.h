@@ -72,8 +72,8 @@ WEIR_INLINE struct weir_advertisement weir_advertise(WEIR_HOST struct weir_count
 
 /*
  * Returns 1 if the rate was advertised to the sender of a packet from `source` to `destination` recently
- * (WEIR_ADVERTISED_HOLD, with backoff: weir_feedback_repeats). Otherwise records the advertisement. This also applies to a sender that requests feedback:
- * it has the rate, unless the earlier feedback was lost.
+ * (WEIR_ADVERTISED_HOLD, with backoff: weir_feedback_repeats). Otherwise records the advertisement. This also applies
+ * to a sender that requests feedback: it has the rate, unless the earlier feedback was lost.
  */
 WEIR_INLINE int weir_is_repeated(WEIR_HOST const u64 source[2], const u64 destination[2], u32 slot,
 				 const struct weir_service *settings, struct weir_advertisement due)

@@ -21,8 +21,8 @@
 #define WEIR_TOWARDS_REQUESTS 8U
 
 /*
- * Processes a packet of `bytes` towards a destination at `now`, which can be the time of a tick. Returns WEIR_TOWARDS_*.
- * Without WEIR_TOWARDS_LIMITED the destination's feedback has timed out.
+ * Processes a packet of `bytes` towards a destination at `now`, which can be the time of a tick. Returns
+ * WEIR_TOWARDS_*. Without WEIR_TOWARDS_LIMITED the destination's feedback has timed out.
  */
 WEIR_INLINE u32 weir_towards(struct weir_destination_entry *entry, u32 bytes, u64 now)
 {

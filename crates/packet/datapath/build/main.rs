@@ -1,4 +1,5 @@
-//! Compiles the per-packet code of `datapath/host/tables.h`, and generates its Rust interface and the types of `bpf/auxiliary.h`.
+//! Compiles the per-packet code of `datapath/host/host.h`, and generates its Rust interface and the types of
+//! `bpf/auxiliary.h`.
 //!
 //! bindgen reads the headers with libclang and writes two files: `abi.rs`, which [`interface::rewrite`] turns into Rust
 //! names and safe signatures, and `abi.c`, one exported function for each `static inline` function that Rust calls.

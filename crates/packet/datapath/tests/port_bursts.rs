@@ -2,8 +2,9 @@
 //! after floods began.
 //!
 //! Segmentation offload sends up to 64 KiB back to back, and GRO passes as much to the programs at once: a quarter of a
-//! window of the search. As in the kernel, a packet that arrives when a tick is due runs it (`datapath/host/tick.h`), so a window
-//! begins and ends with a burst. While the port is saturated, usage is therefore exactly its rate, whatever the bursts.
+//! window of the search. As in the kernel, a packet that arrives when a tick is due runs it (`datapath/host/tick.h`),
+//! so a window begins and ends with a burst. While the port is saturated, usage is therefore exactly its rate,
+//! whatever the bursts.
 
 use std::collections::VecDeque;
 use weir_datapath::{InterfaceMeter, ReceiveMeter};
