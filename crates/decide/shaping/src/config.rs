@@ -50,7 +50,7 @@ impl Default for ShaperConfig {
 pub struct ServiceShaper {
     /// T of its receive meters.
     pub interval: Duration,
-    /// The burst of its root limiters and destination limiters.
+    /// The burst of its destination limiters. A root limiter has a millisecond at its rate, or some frames.
     pub burst: Bytes,
     /// Machines whose weight at the service's receivers is not 1.
     pub senders: Vec<(MachineId, Weight)>,

@@ -80,6 +80,7 @@ const SAFE: &[&str] = &[
     "weir_limiter_set_burst",
     "weir_limiter_set_rate",
     "weir_machine_egress_departure",
+    "weir_machine_egress_levels",
     "weir_meter_add",
     "weir_pacing_pass",
     "weir_police",

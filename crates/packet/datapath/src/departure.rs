@@ -160,6 +160,78 @@ impl Lease {
 /// A rate-limited destination: its slot, its limiter and its lease.
 pub type Towards<'a> = (u32, &'a mut Limiter, &'a mut Lease);
 
+/// The limiters that a packet of one service passes behind its destination's.
+pub(crate) struct Path<'a> {
+    pub(crate) pacing: &'a abi::Pacing,
+    pub(crate) meter: &'a abi::InterfaceMeter,
+    pub(crate) machine: &'a mut abi::MachineEgress,
+    pub(crate) rules: &'a abi::Sending,
+    pub(crate) sender: &'a mut abi::Sender,
+}
+
+impl Path<'_> {
+    /// As [`Pacer::departure_on`].
+    #[inline]
+    pub(crate) fn departure(
+        self,
+        batch: &mut abi::CpuBatch,
+        (destination, paid): (Option<Towards<'_>>, Option<&mut Limiter>),
+        (tick, due): (Duration, Instant),
+        now: Instant,
+        bytes: u32,
+    ) -> Leaves {
+        let (slot, limiter, mut lease) = match destination {
+            Some((slot, limiter, lease)) => (slot, Some(limiter.raw_mut()), Some(&mut lease.0)),
+            None => (abi::NO_DESTINATION, None, None),
+        };
+        let due = due.nanos();
+        if abi::cpu_batch_pass(batch, due, slot, bytes) != 0 {
+            return Leaves::Committed(now);
+        }
+        let Self { pacing, meter, machine, rules, sender } = self;
+        let mut departure = 0;
+        if abi::lease_take(lease.as_deref_mut().unwrap_or(&mut sender.lease), due, bytes, &mut departure) != 0 {
+            let departure = Instant::from_nanos(departure);
+            let same_slot = abi::cpu_batch_end(batch, due, slot) != 0;
+            return Leaves::Committed(if same_slot { departure.max(now) } else { departure });
+        }
+        let destination = limiter.map_or(ptr::null_mut(), ptr::from_mut);
+        let paid = if batch.slot == slot { destination } else { paid.map_or(ptr::null_mut(), |paid| paid.raw_mut()) };
+        let sender = ptr::from_mut(sender);
+        // SAFETY: `sender` was made from a reference that is not used below.
+        let lease = lease.map_or(unsafe { &raw mut (*sender).lease }, ptr::from_mut);
+        let (pacing, meter) = (ptr::from_ref(pacing), ptr::from_ref(meter));
+        // SAFETY: all pointers come from live references; the lease is in `sender` or distinct from
+        // it, the limiter may be null.
+        let tick_time =
+            unsafe { abi::departure_tick_time(sender, destination, batch.unpaid, lease, pacing, tick.nanos(), due) };
+        let seen = if tick_time == 0 { now.nanos() } else { tick_time };
+        let machine = ptr::from_mut(machine);
+        // SAFETY: as above; `paid` may equal `destination`, and C reads and writes both through
+        // pointers that may alias.
+        let leaves = unsafe {
+            abi::depart(
+                batch,
+                paid,
+                destination,
+                slot,
+                lease,
+                sender,
+                rules,
+                pacing,
+                meter,
+                machine,
+                seen,
+                due,
+                bytes,
+                0,
+                &mut departure,
+            )
+        };
+        Leaves::new(leaves, Instant::from_nanos(departure).max(now))
+    }
+}
+
 /// Paces the services of an interface; the last service is unclassified traffic.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Pacer {
@@ -239,55 +311,10 @@ impl Pacer {
         now: Instant,
         bytes: u32,
     ) -> Leaves {
-        let (slot, limiter, mut lease) = match destination {
-            Some((slot, limiter, lease)) => (slot, Some(limiter.raw_mut()), Some(&mut lease.0)),
-            None => (abi::NO_DESTINATION, None, None),
-        };
-        let (batch, due) = (&mut batch.0, due.nanos());
-        if abi::cpu_batch_pass(batch, due, slot, bytes) != 0 {
-            return Leaves::Committed(now);
-        }
-        let (rules, sender) = &mut self.services[service];
-        let mut departure = 0;
-        if abi::lease_take(lease.as_deref_mut().unwrap_or(&mut sender.lease), due, bytes, &mut departure) != 0 {
-            let departure = Instant::from_nanos(departure);
-            let same_slot = abi::cpu_batch_end(batch, due, slot) != 0;
-            return Leaves::Committed(if same_slot { departure.max(now) } else { departure });
-        }
-        let destination = limiter.map_or(ptr::null_mut(), ptr::from_mut);
-        let paid = if batch.slot == slot { destination } else { paid.map_or(ptr::null_mut(), |paid| paid.raw_mut()) };
-        let sender = ptr::from_mut(sender);
-        // SAFETY: `sender` was made from a reference that is not used below.
-        let lease = lease.map_or(unsafe { &raw mut (*sender).lease }, ptr::from_mut);
-        let (pacing, meter) = (&raw const self.pacing, &raw const self.meter);
-        // SAFETY: all pointers come from live references; the lease is in `sender` or distinct from
-        // it, the limiter may be null.
-        let tick_time =
-            unsafe { abi::departure_tick_time(sender, destination, batch.unpaid, lease, pacing, tick.nanos(), due) };
-        let seen = if tick_time == 0 { now.nanos() } else { tick_time };
-        let machine = &raw mut self.machine;
-        // SAFETY: as above; `paid` may equal `destination`, and C reads and writes both through
-        // pointers that may alias.
-        let leaves = unsafe {
-            abi::depart(
-                batch,
-                paid,
-                destination,
-                slot,
-                lease,
-                sender,
-                rules,
-                pacing,
-                meter,
-                machine,
-                seen,
-                due,
-                bytes,
-                0,
-                &mut departure,
-            )
-        };
-        Leaves::new(leaves, Instant::from_nanos(departure).max(now))
+        let Self { pacing, meter, machine, services, .. } = self;
+        let (rules, sender) = &mut services[service];
+        let path = Path { pacing, meter, machine, rules, sender };
+        path.departure(&mut batch.0, (destination, paid), (tick, due), now, bytes)
     }
 
     /// Bytes of a service that left under leases without a destination's limiter and are in no counter yet.

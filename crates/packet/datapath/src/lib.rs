@@ -19,6 +19,7 @@
 //! | [`Destination`] | feedback → the pace to one destination | `destination.h` |
 //! | [`Pacer`] | a service's packets → their departures from a shared interface | `departure.h`, `lease.h` |
 //! | [`Host`] | packets, feedback, ticks → departures, verdicts, rates of one host | `host/host.h` |
+//! | [`Hosts`] | packets of many hosts → departures, verdicts and feedback | all of the above, `tick.h` of the programs |
 //! | [`PortQueues`] | a switch port's packets → lengths of its queues | `port_queues.h` |
 //! | [`CreditPort`] | PACE: allocations → credits for which a port has room; data → late or not | `credit.h` |
 //! | [`CreditGate`] | PACE: frames → departures within the sender's credits | `credit_gate.h` |
@@ -45,6 +46,7 @@ mod enforceable;
 pub mod feedback;
 mod feedback_sampler;
 mod host;
+mod hosts;
 mod interface_meter;
 mod level;
 mod limiter;
@@ -68,6 +70,7 @@ pub use enforceable::{Unenforceable, fits, fits_forwarders, refusal_anywhere};
 pub use feedback::{Address, FEEDBACK_BYTES, Feedback, SipKey};
 pub use feedback_sampler::{Advertised, FeedbackSampler};
 pub use host::{Departs, Host, HostTables, Sent};
+pub use hosts::{Arrival, Hosts, Peer, Reception};
 pub use interface_meter::{InterfaceMeter, Received};
 pub use level::{LEVEL_QUEUE, LevelRegulator, level_rules};
 pub use limiter::Limiter;

@@ -10,7 +10,7 @@
 use crate::agents::Agents;
 use crate::aggregates::Aggregates;
 use crate::events::EventQueue;
-use crate::host::{Host, Jitter, ServiceQueue};
+use crate::host::{Host, Jitter, ServiceLimit};
 use crate::ids::{HostId, Node, PortId, SwitchId};
 use crate::levels::Levels;
 use crate::observer::Observer;
@@ -44,6 +44,7 @@ impl<O: Observer> World<O> {
     pub fn new(services: usize, sizes: Packets, observer: O) -> Self {
         assert!(services < usize::from(u16::MAX), "too many services: {services}");
         assert!(sizes.payload > 0, "packets carry nothing");
+        let frame = Bytes::new(u64::from(sizes.payload + sizes.headers));
         Self {
             now: SimTime::ZERO,
             events: EventQueue::new(),
@@ -58,6 +59,7 @@ impl<O: Observer> World<O> {
             routes: Routes::default(),
             hosts: Vec::new(),
             services: Vec::new(),
+            datapath: weir_datapath::Hosts::new(services + 1, frame),
             host_bytes: Vec::new(),
             flows: Vec::new(),
             free_flows: Vec::new(),
@@ -192,7 +194,7 @@ impl<O: Observer> World<O> {
         let interface = self.add_port(up, u64::MAX, Node::Host(host), Node::Switch(switch));
         let queue = self.schedule(interface, queue);
         self.host_bytes.extend(std::iter::repeat_n(PerDirection::default(), self.service_count));
-        self.services.extend((0..self.service_count).map(|_| ServiceQueue::default()));
+        self.services.extend((0..self.service_count).map(|_| ServiceLimit::default()));
         self.hosts.push(Host::new(interface, queue));
         self.host_switch.push(switch);
         let down = self.add_link(switch, Node::Host(host), down);

@@ -13,7 +13,7 @@
 
 use crate::build::known_profile;
 use crate::events::Event;
-use crate::ids::{HostId, PacketId, PortId};
+use crate::ids::{PacketId, PortId};
 use crate::observer::Observer;
 use crate::packet::Arena;
 use crate::port::{Profile, Service};
@@ -31,28 +31,6 @@ impl<O: Observer> World<O> {
 
     /// Gives a link another rate.
     pub fn set_rate(&mut self, port: PortId, rate: Bandwidth) {
-        let record = &mut self.records[port.index()];
-        record.link_rate = rate;
-        let paced = rate.min(record.pace);
-        self.serialize_at(port, paced);
-    }
-
-    /// Makes the interface of a host pace all that it sends to this rate, below that of its link.
-    /// A paced frame takes the time of its length at this rate.
-    pub fn set_pace(&mut self, host: HostId, pace: Bandwidth) {
-        let port = self.hosts[host.index()].interface;
-        let record = &mut self.records[port.index()];
-        if record.pace.min(record.link_rate) == pace.min(record.link_rate) {
-            record.pace = pace;
-            return;
-        }
-        record.pace = pace;
-        let paced = pace.min(record.link_rate);
-        self.serialize_at(port, paced);
-    }
-
-    /// Gives a port another rate of transmission.
-    fn serialize_at(&mut self, port: PortId, rate: Bandwidth) {
         self.settle_capacity(port);
         self.events.forget_hints();
         let now = self.now;

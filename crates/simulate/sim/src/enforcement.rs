@@ -30,17 +30,16 @@ use crate::world::{Delivery, World};
 use rand::rngs::StdRng;
 use std::borrow::Cow;
 use std::sync::Arc;
-use weir_alloc::ShareTree;
 use weir_binding::binder::BinderCounters;
 use weir_latency::calculus::Routes;
 use weir_latency::levels::{Bounds, LevelBound, LevelNetwork, Sizes};
 use weir_network::Graph;
 use weir_network::graph::Discipline;
 use weir_pair_rates::PairSystem;
-use weir_policy::{Place, Policy};
+use weir_policy::Policy;
 use weir_scenario::{ControlChange, ControlEvent, Enforcement, Governed, MARK};
 use weir_shaping::{MachinePlan, ShaperConfig, shared_queue_system};
-use weir_units::{Direction, Duration, MachineId, SimTime};
+use weir_units::{Duration, MachineId, SimTime};
 
 /// The network with the marks and the priorities that an enforcement needs.
 pub(crate) fn marked<'a>(graph: &'a Graph, governed: Option<&Governed>) -> Cow<'a, Graph> {
@@ -194,23 +193,6 @@ impl<'a> Enforcer<'a> {
         }
         let limits = (self.governed.enforcement == Enforcement::Shaper).then(|| config.machines.clone());
         world.set_shapers(config);
-        // EyeQ has a meter of the interface instead.
-        if self.governed.enforcement != Enforcement::EyeQ {
-            let mut everywhere = None;
-            let mut tree = |machine| {
-                let of =
-                    |machine| Arc::new(ShareTree::of_services(&self.policy, Place::Machine(machine), Direction::Tx));
-                match self.policy.has_placements() {
-                    true => of(machine),
-                    false => Arc::clone(everywhere.get_or_insert_with(|| of(machine))),
-                }
-            };
-            let capacity = |machine| self.policy.machine_capacity(machine, Direction::Tx);
-            world.set_interface_shares(&mut tree, capacity);
-            for machine in (0..world.host_count() as u32).map(MachineId) {
-                world.set_pace(HostId(machine.0), capacity(machine));
-            }
-        }
         let indices = ServiceIndices::new(&self.policy);
         for (host, plan) in (0..).map(HostId).zip(limits.iter().flatten()) {
             for ((_, index), leaf) in indices.iter().zip(&plan.leaves) {

@@ -1,7 +1,7 @@
 //! The engine: takes events in order and moves packets.
 //!
 //! The path of a data packet: `pump` takes a segment from the flow's sender ([`crate::ends`]),
-//! `send` puts it into its service's queue, the limiter releases it to the interface, the interface
+//! `send` passes it to the limiters of its host, it enters the interface at its departure, the interface
 //! transmits it, each switch forwards it, and the receiving host passes it to the flow's receiver,
 //! which may send an acknowledgement.
 //!
@@ -57,7 +57,8 @@ impl<O: Observer> World<O> {
             match event {
                 Event::Arrive(packet) => self.arrive(packet, hint),
                 Event::Free(port) => self.free(port),
-                Event::Release(host, service) => self.release_due(host, service),
+                Event::Depart(packet) => self.depart(packet),
+                Event::Release(host, level) => self.level_due(host, level),
                 Event::Destination(slot) => self.destination_due(slot),
                 Event::Start(flow) => self.pump(flow),
                 Event::Timer(flow) => self.timer(flow),

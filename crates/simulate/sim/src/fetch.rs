@@ -96,11 +96,14 @@ impl<O: Observer> World<O> {
                     self.agents.fetch_sending(flow);
                 }
                 Event::DelayedAck(flow) => fetch(&self.flows, flow.index()),
-                Event::Release(host, service) => {
-                    fetch(&self.services, host.index() * self.service_count + service.index())
-                }
+                Event::Depart(packet) => self.packets.fetch(packet),
                 Event::Destination(slot) => fetch(&self.shaping.slots, slot.index()),
-                Event::Arrive(_) | Event::Agent(_) | Event::Pair(_) | Event::Aggregate(_) | Event::Credits(_) => {}
+                Event::Arrive(_)
+                | Event::Release(..)
+                | Event::Agent(_)
+                | Event::Pair(_)
+                | Event::Aggregate(_)
+                | Event::Credits(_) => {}
             }
         }
         self.fetch_ends();

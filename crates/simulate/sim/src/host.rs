@@ -1,38 +1,36 @@
-//! Hosts: a queue with a root limiter for each service, in front of the network interface.
+//! Hosts: the limiters of a host's services, in front of the network interface.
 //!
 //! ```text
-//! flows ─► service queue ─► root limiter ─┐
-//! flows ─► service queue ─► root limiter ─┼─► interface ─► link
-//! control datagrams ──────────────────────┘
+//! flows ─► service: root limit │ share of the machine │ machine limiter ─► departure ─┐
+//! flows ─► service: root limit │ share of the machine │ machine limiter ─► departure ─┼─► interface ─► link
+//! control datagrams ──────────────────────────────────────────────────────────────────┘
 //! ```
 //!
 //! Each service has an index; the last index is control traffic, which is never limited (Parley's
-//! broadcasts must leave a machine that its own limits throttle). A service without a limit costs
-//! nothing: its packets go straight to the interface. A limited one keeps its packets in a FIFO;
-//! the limiter (the C function that runs in the kernel) decides about the packet at the head and is
-//! charged when it leaves, so a new rate holds from the next packet on.
+//! broadcasts must leave a machine that its own limits throttle). A host without limits costs
+//! nothing: its packets go straight to the interface. In any other host the code of the kernel's programs
+//! ([`weir_datapath::Hosts`]) decides about each packet when it enters, as Linux does with departure times: it leaves at
+//! once, waits for its departure in one event, or is dropped because its departure is beyond the horizon. A departure
+//! is computed once: a new limit holds from the next packet on.
 //!
 //! The interface takes services in turn, or orders by the discipline of the network's queues
 //! (strict priority, pFabric), or is first in, first out with a buffer and marks
 //! ([`crate::World::set_host_queues`]).
 //!
-//! Unless it has a buffer, a host drops nothing: the transports' backpressure
+//! Unless it has a buffer, an interface drops nothing: the transports' backpressure
 //! ([`weir_transport::Sender::host_limit`]) bounds its queues, as on Linux ("on the transmit side,
 //! the host network stack is back-pressured, so we do not see any drops", Parley §2).
 //!
 //! Example: a service at 12.112 Mb/s that offers four 1514 B frames at once: two leave (the burst
 //! and the frame that opens it), the others 1 and 2 ms later.
 //!
-//! Source: Parley Fig 10 (root limiters), §5.1.
+//! Source: Parley Fig 10 (root limiters), §5.1; departure times: Carousel (SIGCOMM 2017), `datapath/departure.h`.
 
 use crate::ids::PortId;
-use crate::packet::List;
-use crate::timer::Timer;
-use weir_datapath::Limiter;
-use weir_units::{Bandwidth, Bytes, Instant, SimTime};
+use weir_units::{Bandwidth, SimTime};
 
 /// A host: the fields that every packet of the host touches. Its services are in a separate table
-/// ([`ServiceQueue`]), so that ten thousand hosts stay in a near cache.
+/// ([`ServiceLimit`]), so that ten thousand hosts stay in a near cache.
 #[derive(Debug)]
 pub struct Host {
     pub(crate) interface: PortId,
@@ -40,7 +38,8 @@ pub struct Host {
     pub(crate) queue: u32,
     /// The number of its switch among the leaves.
     pub(crate) leaf: u32,
-    /// The number of its services with a limiter.
+    /// The number of reasons for which its packets do not go straight to the interface: services that have had a
+    /// limit, and mechanisms of the world.
     pub(crate) limited: u32,
 }
 
@@ -50,52 +49,17 @@ impl Host {
     }
 }
 
-/// The least burst of a limiter after a pause: one full Ethernet frame, the least that Linux's HTB
-/// works with. It also keeps the limiter exact: while packets wait, the debt never falls to zero,
-/// where the rest of the nanosecond in which a packet leaves would be lost.
-pub(crate) const BURST: Bytes = Bytes::new(1514);
-
-/// A service's packets at a host and the limiter that they wait for.
+/// A service's root limit at a host, and its packets that wait for their departure times.
 #[derive(Debug)]
-pub(crate) struct ServiceQueue {
+pub(crate) struct ServiceLimit {
     pub(crate) limit: Bandwidth,
-    /// The limiter's burst; at least [`BURST`].
-    pub(crate) burst: Bytes,
-    /// `None` while the service is not limited.
-    pub(crate) limiter: Option<Limiter>,
-    /// Packets in order; `release` is set to the first one's departure.
-    pub(crate) waiting: List,
-    /// The number of those packets.
-    pub(crate) count: usize,
-    pub(crate) release: Timer,
+    /// The number of packets with a departure in the future.
+    pub(crate) waiting: u32,
 }
 
-impl Default for ServiceQueue {
+impl Default for ServiceLimit {
     fn default() -> Self {
-        let waiting = List::default();
-        Self { limit: Bandwidth::UNLIMITED, burst: BURST, limiter: None, waiting, count: 0, release: Timer::default() }
-    }
-}
-
-/// Whether the head of a service's queue may leave.
-pub(crate) enum Head {
-    /// It may, and the limiter is charged for it.
-    Leaves,
-    /// Not before this time.
-    Waits(Instant),
-}
-
-impl ServiceQueue {
-    /// The limiter's decision about a packet of `size` bytes that is at the head now.
-    #[inline]
-    pub(crate) fn head(&mut self, now: Instant, size: u32) -> Head {
-        let Some(limiter) = &mut self.limiter else { return Head::Leaves };
-        let departure = limiter.earliest(now);
-        if departure > now {
-            return Head::Waits(departure);
-        }
-        limiter.departure(now, Bytes::new(u64::from(size)));
-        Head::Leaves
+        Self { limit: Bandwidth::UNLIMITED, waiting: 0 }
     }
 }
 

@@ -99,6 +99,8 @@ pub struct LevelReading {
 #[derive(Debug)]
 struct LevelQueue {
     regulator: LevelRegulator,
+    /// Bytes of a frame on the wire beside the frame.
+    framing: u64,
     waiting: List,
     /// Of the waiting frames, in order.
     departures: VecDeque<Instant>,
@@ -270,6 +272,7 @@ impl<O: Observer> World<O> {
             }
             let queue = |limits: &weir_shaping::LevelLimits| LevelQueue {
                 regulator: LevelRegulator::new(limits, LEVEL_QUEUE),
+                framing: limits.framing.get(),
                 waiting: List::default(),
                 departures: VecDeque::new(),
                 release: Timer::default(),
@@ -377,6 +380,7 @@ impl<O: Observer> World<O> {
             return self.drop(port, id, false);
         };
         if departure <= now && queue.waiting.is_empty() {
+            self.datapath.count_ahead(host.index(), u64::from(size) + queue.framing);
             self.levels.set_release(id, self.now);
             self.enter_interface(host, id);
             return;
@@ -420,6 +424,8 @@ impl<O: Observer> World<O> {
             }
             queue.departures.pop_front();
             let Some(id) = pop(&mut queue.waiting, &mut self.packets) else { return };
+            let bytes = u64::from(self.packets.get(id).size) + queue.framing;
+            self.datapath.count_ahead(host.index(), bytes);
             self.levels.set_release(id, self.now);
             if self.enter_interface(host, id) {
                 self.resume(id);

@@ -47,12 +47,24 @@ pub trait Observer {
     /// A port's link is up again, and waiting packets may go.
     #[inline]
     fn restored(&mut self, _now: SimTime, _port: PortId) {}
-    /// A service's root limiter at a host has this rate and burst from now on.
+    /// A service's root limiter at a host has this rate and burst from its next packet on.
     #[inline]
     fn limit_set(&mut self, _now: SimTime, _host: HostId, _service: ServiceIndex, _limit: Bandwidth, _burst: Bytes) {}
-    /// A packet left a service's root limiter.
+    /// A packet of `size` bytes that is offered to its service's limiters now has its departure.
     #[inline]
-    fn released(&mut self, _now: SimTime, _host: HostId, _service: ServiceIndex, _size: u32) {}
+    fn stamped(
+        &mut self,
+        _now: SimTime,
+        _host: HostId,
+        _service: ServiceIndex,
+        _packet: PacketId,
+        _size: u32,
+        _departure: SimTime,
+    ) {
+    }
+    /// A packet leaves its service's limiters.
+    #[inline]
+    fn released(&mut self, _now: SimTime, _packet: PacketId) {}
     /// A packet waits for the limiter of its destination.
     #[inline]
     fn waits(&mut self, _now: SimTime, _host: HostId, _service: ServiceIndex, _to: HostId, _packet: PacketId) {}

@@ -273,10 +273,6 @@ pub(crate) struct PortRecord {
     /// The node that it belongs to, and the port at the far end of its link that leads back there.
     pub(crate) at: End,
     pub(crate) opposite: PortId,
-    /// The rate of the link.
-    pub(crate) link_rate: Bandwidth,
-    /// The most at which its sender paces.
-    pub(crate) pace: Bandwidth,
     /// Bytes that could have been sent until `rated_at`.
     pub(crate) capacity: u64,
     pub(crate) rated_at: SimTime,
@@ -293,14 +289,12 @@ impl PortRecord {
     pub(crate) fn new(clock: SerialClock, at: Node) -> Self {
         let none = [ClassCount::default(); PRIORITIES];
         Self {
-            link_rate: clock.rate(),
             clock,
             usual: Service::Fifo,
             meter: MeterId(NONE),
             agent: NONE,
             at: at.into(),
             opposite: PortId(NONE),
-            pace: Bandwidth::UNLIMITED,
             capacity: 0,
             rated_at: SimTime::ZERO,
             wire_end: SimTime::ZERO,

@@ -1,51 +1,34 @@
-//! The path of a packet in its host: the service's queue with its root limiter, and the interface.
+//! The path of a packet in its host: the limiters, which decide about its departure, and the interface.
 //!
 //! The engine's part of [`crate::host`]: [`World::set_limit`] sets a root limiter, `send` puts a
-//! packet before it, `release_heads` releases packets, `enter_interface` sends or queues.
+//! packet before it, `depart` releases it at its departure, `enter_interface` sends or queues.
 
 use crate::agents::Moment;
 use crate::events::Event;
-use crate::host::{BURST, Head};
-use crate::ids::{HostId, PacketId, PortId, ServiceIndex};
+use crate::ids::{HostId, Node, PacketId, PortId, ServiceIndex};
 use crate::observer::Observer;
 use crate::packet::{Kind, OTHERS, Packet};
 use crate::port::Service;
-use crate::timer::Fired;
 use crate::world::World;
-use weir_datapath::Limiter;
-use weir_units::{Bandwidth, Bytes};
+use weir_units::Bandwidth;
 
 impl<O: Observer> World<O> {
-    /// Sets the limit of a service at a host, from now on; [`Bandwidth::UNLIMITED`] lifts it.
+    /// Sets the limit of a service at a host, from its next packet on; [`Bandwidth::UNLIMITED`] lifts it.
     pub fn set_limit(&mut self, host: HostId, service: ServiceIndex, limit: Bandwidth) {
-        let now = self.now.instant();
-        let of_host = &mut self.hosts[host.index()];
-        let queue = &mut self.services[host.index() * self.service_count + service.index()];
-        queue.limit = limit;
-        let before = queue.limiter.is_some();
-        if limit.is_unlimited() {
-            queue.limiter = None;
-        } else {
-            let burst = queue.burst;
-            let limiter = queue.limiter.get_or_insert_with(|| Limiter::new(Bandwidth::UNLIMITED, burst));
-            limiter.set_rate(now, limit);
+        let of_service = &mut self.services[host.index() * self.service_count + service.index()];
+        let before = std::mem::replace(&mut of_service.limit, limit);
+        if before.is_unlimited() && limit.is_unlimited() {
+            return;
         }
-        self.observer.limit_set(self.now, host, service, limit, queue.burst);
-        of_host.limited = of_host.limited + u32::from(queue.limiter.is_some()) - u32::from(before);
-        self.release_heads(host, service);
+        if before.is_unlimited() {
+            // For good: the limiter's debt is paid while packets pass it.
+            self.hosts[host.index()].limited += 1;
+        }
+        let burst = self.datapath.set_limit(host.index(), service.index(), limit);
+        self.observer.limit_set(self.now, host, service, limit, burst);
     }
 
-    /// Sets the burst of a root limiter after a pause.
-    pub(crate) fn set_burst(&mut self, host: HostId, service: ServiceIndex, burst: Bytes) {
-        let queue = &mut self.services[host.index() * self.service_count + service.index()];
-        queue.burst = burst.max(BURST);
-        if let Some(limiter) = &mut queue.limiter {
-            limiter.set_burst(queue.burst);
-        }
-        self.observer.limit_set(self.now, host, service, queue.limit, queue.burst);
-    }
-
-    /// Puts a new packet into its service's queue.
+    /// Puts a new packet before the limiters of its host.
     #[inline]
     pub(crate) fn send(&mut self, host: HostId, mut packet: Packet) {
         packet.leaf = self.hosts[packet.to.index()].leaf;
@@ -74,68 +57,50 @@ impl<O: Observer> World<O> {
         }
     }
 
-    /// Puts a packet into its service's queue, or passes it to the interface if the service has no
-    /// limiter. Returns whether it was sent at once and its flow has not been notified.
+    /// Passes a packet through its service's root limiter and the machine's: to the interface, or until its departure.
+    /// Returns whether it was sent at once and its flow has not been notified.
     #[inline]
     pub(crate) fn enter_service(&mut self, host: HostId, id: PacketId) -> bool {
-        let service = self.packets.get(id).service;
-        let queue = &self.services[host.index() * self.service_count + service.index()];
-        if queue.limiter.is_none() {
-            return self.enter_interface(host, id);
+        let packet = self.packets.get(id);
+        let (service, size, now) = (packet.service, packet.size, self.now.instant());
+        let Some(departure) = self.datapath.send(host.index(), service.index(), now, size) else {
+            let port = self.hosts[host.index()].interface;
+            self.leave_host(id);
+            self.drop(port, id, false);
+            return false;
+        };
+        self.observer.stamped(self.now, host, service, id, size, departure.into());
+        if departure <= now {
+            return self.leave_service(host, id);
         }
-        let first = queue.waiting.is_empty();
-        self.push_to_service(host, service, id);
-        if first {
-            self.release_heads(host, service);
-        }
+        self.services[host.index() * self.service_count + service.index()].waiting += 1;
+        self.packets.get_mut(id).towards = Node::Host(host).into();
+        self.events.push(departure.into(), Event::Depart(id));
         false
     }
 
-    pub(crate) fn push_to_service(&mut self, host: HostId, service: ServiceIndex, id: PacketId) {
-        let queue = &mut self.services[host.index() * self.service_count + service.index()];
-        queue.waiting.push(&mut self.packets, id);
-        queue.count += 1;
-    }
-
-    /// The event of a service queue's timer.
-    pub(crate) fn release_due(&mut self, host: HostId, service: ServiceIndex) {
-        if service.index() >= self.service_count {
-            return self.level_due(host, service);
-        }
-        match self.services[host.index() * self.service_count + service.index()].release.fire(self.now) {
-            Fired::Stale => {}
-            Fired::Again(at) => self.events.push(at, Event::Release(host, service)),
-            Fired::Due => self.release_heads(host, service),
+    /// A packet's departure has come.
+    pub(crate) fn depart(&mut self, id: PacketId) {
+        let packet = self.packets.get(id);
+        let (service, Node::Host(host)) = (packet.service, packet.towards.node()) else {
+            unreachable!("a packet departs from a host")
+        };
+        self.services[host.index() * self.service_count + service.index()].waiting -= 1;
+        if self.leave_service(host, id) {
+            self.resume(id);
         }
     }
 
-    /// Releases the packets at the head of a service's queue that may leave, and sets its timer for
-    /// the next.
-    pub(crate) fn release_heads(&mut self, host: HostId, service: ServiceIndex) {
-        let now = self.now.instant();
-        loop {
-            let queue = &mut self.services[host.index() * self.service_count + service.index()];
-            let id = queue.waiting.head;
-            if id == PacketId::NONE {
-                return queue.release.cancel();
-            }
-            let size = self.packets.get(id).size;
-            if let Head::Waits(until) = queue.head(now, size) {
-                if let Some(at) = queue.release.set(until.into()) {
-                    self.events.push(at, Event::Release(host, service));
-                }
-                return;
-            }
-            queue.waiting.pop(&mut self.packets);
-            queue.count -= 1;
-            self.observer.released(self.now, host, service, size);
-            if self.enter_interface(host, id) {
-                self.resume(id);
-            }
-            if self.shaping.on {
-                self.count_sent(host, size);
-            }
+    /// A packet leaves the limiters of its host. Returns whether it was sent at once.
+    #[inline]
+    fn leave_service(&mut self, host: HostId, id: PacketId) -> bool {
+        let size = self.packets.get(id).size;
+        self.observer.released(self.now, id);
+        let sent = self.enter_interface(host, id);
+        if self.shaping.measures_sending() {
+            self.count_sent(host, size);
         }
+        sent
     }
 
     /// Passes a packet to the host's interface. Returns whether it was sent at once. A packet that

@@ -33,7 +33,7 @@ use crate::aggregates::{self, Aggregates};
 use crate::build::Switch;
 use crate::events::{Event, EventQueue};
 use crate::flow::{Flow, FlowSpec, Life};
-use crate::host::{Host, Jitter, ServiceQueue};
+use crate::host::{Host, Jitter, ServiceLimit};
 use crate::ids::{FlowId, HostId, MeterId, PortId, ServiceIndex, SwitchId};
 use crate::levels::Levels;
 use crate::observer::Observer;
@@ -112,8 +112,10 @@ pub struct World<O> {
     pub(crate) agents: Agents,
     pub(crate) routes: Routes,
     pub(crate) hosts: Vec<Host>,
-    /// By host and service: the packets that wait for a limiter.
-    pub(crate) services: Vec<ServiceQueue>,
+    /// By host and service.
+    pub(crate) services: Vec<ServiceLimit>,
+    /// The code that runs in the hosts' kernels.
+    pub(crate) datapath: weir_datapath::Hosts,
     /// By host and service: bytes that left by the interface and that arrived.
     pub(crate) host_bytes: Vec<PerDirection<u64>>,
     pub(crate) flows: Vec<Flow>,
@@ -284,9 +286,9 @@ impl<O: Observer> World<O> {
     pub fn limit(&self, host: HostId, service: ServiceIndex) -> Bandwidth {
         self.services[host.index() * self.service_count + service.index()].limit
     }
-    /// The number of packets of a service that wait for its limiter at a host.
+    /// The number of packets of a service that wait for their departure times at a host.
     pub fn waiting(&self, host: HostId, service: ServiceIndex) -> usize {
-        self.services[host.index() * self.service_count + service.index()].count
+        self.services[host.index() * self.service_count + service.index()].waiting as usize
     }
     /// The number of hosts.
     pub fn host_count(&self) -> usize {

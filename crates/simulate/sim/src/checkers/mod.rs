@@ -104,11 +104,22 @@ impl Observer for Checkers {
     fn restored(&mut self, now: SimTime, port: PortId) {
         self.transmitters.restored(now, port);
     }
-    fn limit_set(&mut self, now: SimTime, host: HostId, service: ServiceIndex, limit: Bandwidth, burst: Bytes) {
-        self.limits.limit_set(now, host, service, limit, burst);
+    fn limit_set(&mut self, _now: SimTime, host: HostId, service: ServiceIndex, limit: Bandwidth, burst: Bytes) {
+        self.limits.limit_set(host, service, limit, burst);
     }
-    fn released(&mut self, now: SimTime, host: HostId, service: ServiceIndex, size: u32) {
-        self.limits.released(now, host, service, size);
+    fn stamped(
+        &mut self,
+        now: SimTime,
+        host: HostId,
+        service: ServiceIndex,
+        packet: PacketId,
+        size: u32,
+        departure: SimTime,
+    ) {
+        self.limits.stamped(now, (host, service), (packet, size), departure);
+    }
+    fn released(&mut self, now: SimTime, packet: PacketId) {
+        self.limits.released(now, packet);
     }
     fn waits(&mut self, _now: SimTime, host: HostId, service: ServiceIndex, to: HostId, packet: PacketId) {
         self.destinations.waits(host, service, to, packet);

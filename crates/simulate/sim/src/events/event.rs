@@ -9,9 +9,11 @@ pub enum Event {
     Arrive(PacketId),
     /// The port has sent a packet and other packets wait.
     Free(PortId),
-    /// The first packet of a limited service may leave the host's service queue.
+    /// The packet leaves its host's shaper for the interface.
+    Depart(PacketId),
+    /// The first packet of a latency level may leave its host.
     Release(HostId, ServiceIndex),
-    /// The first packet of a destination's queue may go on to its service's queue.
+    /// The first packet of a destination's queue may go on to its departure.
     Destination(SlotId),
     /// The flow begins.
     Start(FlowId),
@@ -51,6 +53,7 @@ impl Event {
             Self::Pair(slot) => word(8, slot.0),
             Self::Aggregate(slot) => word(9, slot.0),
             Self::Credits(host) => word(10, host.0),
+            Self::Depart(packet) => word(11, packet.0),
         }
     }
 
@@ -87,7 +90,8 @@ impl Event {
             7 => Self::Agent(AgentId(id)),
             8 => Self::Pair(SlotId(id)),
             9 => Self::Aggregate(SlotId(id)),
-            _ => Self::Credits(HostId(id)),
+            10 => Self::Credits(HostId(id)),
+            _ => Self::Depart(PacketId(id)),
         }
     }
 }
@@ -111,6 +115,7 @@ mod tests {
             Event::Pair(SlotId(id)),
             Event::Aggregate(SlotId(id)),
             Event::Credits(HostId(id)),
+            Event::Depart(PacketId(id)),
         ] {
             assert_eq!(Event::unpack(event.pack()), event);
             let arriving = matches!(event, Event::Arrive(_)).then_some(PacketId(id));

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! sending host                                                       receiving host
-//! flow ─► queue of the pair ─► service queue ─► interface ─► … ─► bytes and marks of the pair ─► flow
+//! flow ─► queue of the pair ─► limiters ─► interface ─► … ─► bytes and marks of the pair ─► flow
 //!          (token buckets) ◄──────────── report, each interval ────────────┘
 //! ```
 //!

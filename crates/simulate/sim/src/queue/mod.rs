@@ -26,7 +26,6 @@
 //! them up for a frame of class 0, which leaves first.
 
 mod deficit_round_robin;
-mod interface_shares;
 mod marked_classes;
 mod pfabric;
 mod round_robin;
@@ -34,7 +33,6 @@ mod shared;
 mod strict_priority;
 
 pub(crate) use deficit_round_robin::DeficitRoundRobin;
-pub(crate) use interface_shares::InterfaceShares;
 pub(crate) use pfabric::PFabric;
 pub(crate) use round_robin::RoundRobin;
 pub(crate) use shared::SharedBuffer;
@@ -45,10 +43,7 @@ use crate::packet::{Arena, List, class_of};
 pub(crate) use marked_classes::CreditClasses;
 use marked_classes::MarkedClasses;
 use std::collections::BTreeMap;
-use std::sync::Arc;
-use weir_alloc::ShareTree;
 use weir_network::graph::{Discipline, PRIORITIES};
-use weir_units::Bandwidth;
 
 /// The bytes of the least weight in a round: a full Ethernet frame, so that each queue sends in every round.
 pub(crate) const FRAME: u32 = 1_514;
@@ -58,10 +53,8 @@ pub(crate) const FRAME: u32 = 1_514;
 pub(crate) enum Order {
     /// The first.
     Fifo(List),
-    /// The first of each service in turn: a host's interface without shapers.
+    /// The first of each service in turn: a host's interface.
     RoundRobin(Box<RoundRobin>),
-    /// Services by their shares of the machine: a host's interface with shapers.
-    InterfaceShares(Box<InterfaceShares>),
     /// The first of the most urgent class.
     StrictPriority(Box<StrictPriority>),
     /// Classes in turn, by weight.
@@ -268,7 +261,6 @@ impl Queue {
         match &mut self.order {
             Order::Fifo(list) => list.push(packets, id),
             Order::RoundRobin(order) => order.push(packets, service, id),
-            Order::InterfaceShares(order) => order.push(packets, service, id),
             Order::StrictPriority(order) => order.push(packets, priority, id),
             Order::DeficitRoundRobin(order) => order.push(packets, priority, id),
             Order::PFabric(order) => order.push(packets, id),
@@ -298,7 +290,6 @@ impl Queue {
         let (class, id) = match &mut self.order {
             Order::Fifo(list) => (None, list.pop(packets)?),
             Order::RoundRobin(order) => (None, order.pop(packets)?),
-            Order::InterfaceShares(order) => (None, order.pop(packets)?),
             Order::StrictPriority(order) => (None, order.pop(packets)?),
             Order::DeficitRoundRobin(order) => order.pop(packets).map(|(class, id)| (Some(class), id))?,
             Order::PFabric(order) => (None, order.pop(packets)?),
@@ -347,18 +338,6 @@ impl Queue {
     pub(crate) fn serve_first(&mut self, classes: u8) {
         debug_assert!(self.is_empty(), "hosts are configured before the run");
         self.first = Some((classes, Box::default()));
-    }
-
-    /// Divides a host's interface among its services by these shares. Other disciplines, which a
-    /// scenario chose for the interface, stay.
-    pub(crate) fn set_shares(&mut self, capacity: Bandwidth, tree: &Arc<ShareTree>) {
-        match &mut self.order {
-            Order::InterfaceShares(order) => order.set(capacity, Arc::clone(tree)),
-            Order::RoundRobin(_) if self.frames == 0 => {
-                self.order = Order::InterfaceShares(Box::new(InterfaceShares::new(capacity, Arc::clone(tree))));
-            }
-            _ => {}
-        }
     }
 
     /// Changes the weights of a weighted discipline. Returns whether it has any.

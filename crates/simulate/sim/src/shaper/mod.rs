@@ -2,21 +2,23 @@
 //!
 //! ```text
 //! sending host                                                       receiving host
-//! flow ─► destination queue ─► service queue ─► interface ─► … ─► receive meter ─► flow
-//!            (destination        (root                              │ R, every 10 kB
-//!              limiter) ◄──────────limiter)──── feedback ◄──────────┘
+//! flow ─► destination queue ─► departure ─► interface ─► … ─► receive meter ─► flow
+//!            (destination        (root, share,                  │ R, every 10 kB
+//!              limiter) ◄──────── machine)───── feedback ◄──────┘
 //! ```
 //!
-//! Problem: the law of a receive meter and the limiters are the datapath's ([`weir_datapath`]); the
+//! Problem: the meters, the limiters and the order in which they run are the datapath's ([`weir_datapath::Hosts`]); the
 //! simulator must pass every packet to them, carry their feedback and queue waiting packets.
 //! Approach, for every host and service:
-//! - **receiving** (`receive`): each packet that arrives is counted by the service's receive meter
-//!   and by the interface's. When feedback is due, a feedback packet of 64 B goes to the packet's
-//!   source, at the index of control traffic. The interface meter divides the machine's capacity
-//!   among its services; the brokers' limit applies on top.
+//! - **receiving** (`receive`): each packet that arrives is counted. Ticks run the service's receive meter
+//!   and the interface's on the counts, half of the shortest interval apart. When feedback is due, a feedback packet of
+//!   64 B goes to the packet's source, at the index of control traffic. The interface meter divides the machine's
+//!   capacity among its services; the brokers' limit applies on top.
 //! - **sending** (`transmit`): feedback creates or sets a destination limiter. A packet first waits
-//!   in its destination's queue, if there is a limiter to that destination, then in its service's
-//!   ([`crate::host`]). Destinations without feedback for a second lose their limiter.
+//!   in its destination's queue, if there is a limiter to that destination, as in an HTB class for each destination: the
+//!   limiter decides at the head of the queue, since a departure from an R that is a backlog old makes the law oscillate.
+//!   All else is decided when the packet leaves that queue ([`crate::host`]). Destinations without feedback for a
+//!   second lose their limiter.
 //! - A sender without recent feedback requests it by marking the next packet ECT(1), and the
 //!   receiver replies.
 //! - Every packet of a service may be marked by switches (ECT). Marks that the meter has counted
@@ -43,12 +45,10 @@ use crate::packet::List;
 use crate::slot_table::SlotTable;
 use crate::timer::Timer;
 use crate::world::World;
-use std::sync::Arc;
-use weir_alloc::ShareTree;
 use weir_control::NetworkReading;
-use weir_datapath::{Destination, InterfaceMeter, Policer, ReceiveMeter};
+use weir_datapath::{Destination, InterfaceMeter};
 use weir_shaping::ShaperConfig;
-use weir_units::{Bandwidth, Bytes, Direction, Duration, MachineId, Weight};
+use weir_units::{Bandwidth, Direction, Duration, MachineId, Weight};
 
 /// The shapers of all hosts.
 #[derive(Debug, Default)]
@@ -61,10 +61,10 @@ pub(crate) struct Shaping {
     /// Limiters and queues by destination, of all hosts; unused slots are in `free`.
     pub(crate) slots: Vec<Slot>,
     free: Vec<SlotId>,
-    /// By host and service.
-    receivers: Vec<Receiver>,
-    /// By host.
-    interfaces: Vec<Interface>,
+    /// By host and service: counts of the policer. Empty if all hosts have agents.
+    policed: Vec<Policed>,
+    /// By host: the interface meters above the root limiters, where the parameters have one (EyeQ).
+    transmit: Vec<InterfaceMeter>,
     /// By host and service: the host's weight at the service's receivers.
     weights: Vec<Weight>,
     /// By host: whether it has no agent. Empty if all hosts have one.
@@ -85,21 +85,6 @@ pub(crate) struct Slot {
     release: Timer,
 }
 
-/// A service's receiving side at a host.
-#[derive(Debug)]
-struct Receiver {
-    meter: ReceiveMeter,
-    /// The brokers' limit on its receiving.
-    limit: Bandwidth,
-    /// Its committed rate of the interface.
-    committed: Bandwidth,
-    /// Of packets from strangers.
-    policer: Policer,
-    policed: Policed,
-    /// Bytes from strangers since the last tick of the policer.
-    passed: Bytes,
-}
-
 /// Counts of the policer of a service at a host, in packets.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Policed {
@@ -111,14 +96,6 @@ pub struct Policed {
     pub dropped: u64,
 }
 
-/// All services of a host together.
-#[derive(Debug)]
-struct Interface {
-    receive: InterfaceMeter,
-    /// The interface meter above the root limiters, where the parameters have one (EyeQ).
-    transmit: Option<InterfaceMeter>,
-}
-
 /// The state of a service's shaper at a host.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ShaperReading {
@@ -128,6 +105,14 @@ pub struct ShaperReading {
     pub rate: Bandwidth,
     /// The rate of its root limiter; [`Bandwidth::UNLIMITED`] where there is none.
     pub limit: Bandwidth,
+}
+
+impl Shaping {
+    /// Whether interface meters count what hosts send.
+    #[inline]
+    pub(crate) fn measures_sending(&self) -> bool {
+        !self.transmit.is_empty()
+    }
 }
 
 impl<O: Observer> World<O> {
@@ -150,43 +135,17 @@ impl<O: Observer> World<O> {
                 host.limited += 1;
             }
         }
-        let meter = |machine, direction| InterfaceMeter::of_machine(&config, MachineId(machine), direction, now);
-        let interface = |machine| {
-            let receive = meter(machine, Direction::Rx).expect("every shaper has an interface meter for receiving");
-            Interface { receive, transmit: meter(machine, Direction::Tx) }
-        };
-        shaping.interfaces = (0..config.machines.len() as u32).map(interface).collect();
+        let meter = |machine| InterfaceMeter::of_machine(&config, MachineId(machine), Direction::Tx, now);
+        shaping.transmit = (0..config.machines.len() as u32).filter_map(meter).collect();
         shaping.weights = vec![Weight::ONE; count];
         for (index, service) in config.services.iter().enumerate() {
             for &(machine, weight) in &service.senders {
                 shaping.weights[machine.index() * self.service_count + index] = weight;
             }
         }
-        for index in shaping.receivers.len()..count {
-            let service = config.services.get(index % self.service_count);
-            let parameters = service.map_or(config.parameters, |service| config.of(service));
-            let meter = ReceiveMeter::new(now, &parameters, Bandwidth::UNLIMITED, index as u32);
-            shaping.receivers.push(Receiver {
-                meter,
-                limit: Bandwidth::UNLIMITED,
-                committed: Bandwidth::ZERO,
-                policer: Policer::default(),
-                policed: Policed::default(),
-                passed: Bytes::ZERO,
-            });
-        }
-        for (host, receivers) in shaping.receivers.chunks_mut(self.service_count).enumerate() {
-            for (receiver, leaf) in receivers.iter_mut().zip(config.shares(MachineId(host as u32), Direction::Rx)) {
-                receiver.committed = leaf.committed;
-            }
-        }
-        let bursts: Vec<_> = config.services.iter().map(|service| service.burst).collect();
+        self.datapath.set_shapers(now, &config);
         shaping.config = config;
         for host in (0..self.hosts.len() as u32).map(HostId) {
-            for (service, &burst) in (0..).map(ServiceIndex).zip(&bursts) {
-                self.set_burst(host, service, burst);
-            }
-            self.share_receiving(host);
             self.share_transmitting(host);
         }
     }
@@ -198,24 +157,12 @@ impl<O: Observer> World<O> {
         assert!(self.shaping.on, "without shapers every host is a stranger");
         self.shaping.strangers.resize(self.hosts.len(), false);
         self.shaping.strangers[host.index()] = true;
+        self.shaping.policed.resize(self.hosts.len() * self.service_count, Policed::default());
     }
 
     /// Counts of the policer of a service at a host.
     pub fn policed(&self, host: HostId, service: ServiceIndex) -> Policed {
-        let receiver = self.shaping.receivers.get(host.index() * self.service_count + service.index());
-        receiver.map(|receiver| receiver.policed).unwrap_or_default()
-    }
-
-    /// Divides the hosts' interfaces among services by the machine's shares for transmitting: the
-    /// leaves of its `tree`. `capacity` is by machine.
-    pub fn set_interface_shares(
-        &mut self,
-        tree: &mut impl FnMut(MachineId) -> Arc<ShareTree>,
-        capacity: impl Fn(MachineId) -> Bandwidth,
-    ) {
-        for (machine, host) in (0..).map(MachineId).zip(&self.hosts) {
-            self.queues[host.queue as usize].set_shares(capacity(machine), &tree(machine));
-        }
+        self.shaping.policed.get(host.index() * self.service_count + service.index()).copied().unwrap_or_default()
     }
 
     /// Makes all receive meters measure over intervals of this length, from their next window on.
@@ -223,34 +170,27 @@ impl<O: Observer> World<O> {
         for service in &mut self.shaping.config.services {
             service.interval = interval;
         }
-        for receiver in &mut self.shaping.receivers {
-            receiver.meter.set_interval(interval);
-        }
+        self.datapath.set_interval(interval);
     }
 
     /// Sets the brokers' receive limit of a service at a host; [`Bandwidth::UNLIMITED`] lifts it.
     /// It has no effect without shapers.
     pub fn set_receive_limit(&mut self, host: HostId, service: ServiceIndex, limit: Bandwidth) {
         if self.shaping.on {
-            self.shaping.receivers[host.index() * self.service_count + service.index()].limit = limit;
-            self.share_receiving(host);
+            self.datapath.set_receive_limit(host.index(), service.index(), limit);
         }
     }
 
     /// The state of a service's shaper at a host; `None` without shapers.
     pub fn shaper(&self, host: HostId, service: ServiceIndex) -> Option<ShaperReading> {
-        let index = host.index() * self.service_count + service.index();
-        let meter = &self.shaping.receivers.get(index)?.meter;
-        Some(ShaperReading { capacity: meter.capacity(), rate: meter.rate(), limit: self.services[index].limit })
+        let capacity = self.datapath.receive_capacity(host.index(), service.index())?;
+        let rate = self.datapath.meter(host.index(), service.index())?.rate();
+        Some(ShaperReading { capacity, rate, limit: self.limit(host, service) })
     }
 
     /// The network reading of a service's receive meter at a host; empty without shapers.
     pub(crate) fn network_reading(&self, host: HostId, service: ServiceIndex) -> NetworkReading {
-        let Some(Receiver { meter, .. }) =
-            self.shaping.receivers.get(host.index() * self.service_count + service.index())
-        else {
-            return NetworkReading::default();
-        };
+        let Some(meter) = self.datapath.meter(host.index(), service.index()) else { return NetworkReading::default() };
         let rate = (!meter.rate().is_unlimited()).then(|| meter.rate());
         NetworkReading { packets: meter.packets(), marked: meter.marked(), rate, capacity: meter.capacity() }
     }
@@ -264,15 +204,5 @@ impl<O: Observer> World<O> {
     /// The number of packets that wait for limiters of destinations, of all hosts.
     pub fn waiting_for_destinations(&self) -> usize {
         self.shaping.slots.iter().map(|slot| slot.count as usize).sum()
-    }
-
-    /// A service's part of the interface's current capacity; `None` without a meter.
-    fn share_of(&self, host: HostId, service: ServiceIndex, direction: Direction) -> Option<Bandwidth> {
-        let interface = &self.shaping.interfaces[host.index()];
-        let meter = match direction {
-            Direction::Rx => Some(&interface.receive),
-            Direction::Tx => interface.transmit.as_ref(),
-        };
-        Some(meter?.share_of(&self.shaping.config, service.index(), MachineId(host.0), direction))
     }
 }

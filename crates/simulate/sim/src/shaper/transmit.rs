@@ -9,7 +9,7 @@ use crate::packet::{CAPABLE, Feedback, List, REQUESTS_FEEDBACK, SHAPED};
 use crate::timer::{Fired, Timer};
 use crate::world::World;
 use weir_datapath::{Destination, Verdict};
-use weir_units::{Bytes, Direction, Duration, Instant, SimTime};
+use weir_units::{Bytes, Direction, Duration, Instant, MachineId, SimTime};
 
 impl Slot {
     /// The next check of a queue whose first packet may leave at `departure`: then, or when
@@ -21,15 +21,14 @@ impl Slot {
 }
 
 impl<O: Observer> World<O> {
-    /// A packet of a host with a shaper: it continues to its service's queue, or waits for its
-    /// destination's limiter.
+    /// A packet of a host with a shaper: it continues to its service's limiters, or waits for its destination's.
     /// Returns whether it was sent at once and its flow has not been notified.
     pub(crate) fn shape(&mut self, host: HostId, id: PacketId) -> bool {
         let is_stranger = self.is_stranger(host);
         let packet = self.packets.get_mut(id);
         let (service, to, size) = (packet.service, packet.to, packet.size);
         if service.index() + 1 == self.service_count || is_stranger {
-            return self.enter_service(host, id);
+            return self.enter_interface(host, id);
         }
         if !packet.has(CAPABLE) {
             packet.set(CAPABLE, true);
@@ -185,9 +184,7 @@ impl<O: Observer> World<O> {
 
     /// Releases all packets that wait for a limiter, and removes it: its feedback is too old.
     fn release_all(&mut self, slot_id: SlotId) {
-        let slot = &self.shaping.slots[slot_id.index()];
-        let (host, service) = (slot.host, slot.service);
-        let limited = self.services[host.index() * self.service_count + service.index()].limiter.is_some();
+        let host = self.shaping.slots[slot_id.index()].host;
         let mut sent = None;
         loop {
             let id = self.shaping.slots[slot_id.index()].waiting.head;
@@ -195,17 +192,12 @@ impl<O: Observer> World<O> {
                 break;
             }
             self.let_go(slot_id);
-            if limited {
-                self.push_to_service(host, service, id);
-            } else if self.enter_interface(host, id) {
+            if self.enter_service(host, id) {
                 sent = Some(id);
             }
         }
         // Flows send more only now: their packets find no limiter, and must not overtake.
         self.free_slot(slot_id);
-        if limited {
-            self.release_heads(host, service);
-        }
         if let Some(id) = sent {
             self.resume(id);
         }
@@ -214,8 +206,7 @@ impl<O: Observer> World<O> {
     /// Counts departures from a service's root limiter, for the interface meter above it.
     pub(crate) fn count_sent(&mut self, host: HostId, size: u32) {
         let now = self.now.instant();
-        let transmit = &mut self.shaping.interfaces[host.index()].transmit;
-        if transmit.as_mut().is_some_and(|meter| meter.packet(now, Bytes::new(size.into()))) {
+        if self.shaping.transmit[host.index()].packet(now, Bytes::new(size.into())) {
             self.share_transmitting(host);
         }
     }
@@ -223,7 +214,8 @@ impl<O: Observer> World<O> {
     /// Divides a host's sending capacity among its services, if there is an interface meter for sending (EyeQ).
     pub(super) fn share_transmitting(&mut self, host: HostId) {
         for service in (0..self.service_count as u16 - 1).map(ServiceIndex) {
-            let Some(share) = self.share_of(host, service, Direction::Tx) else { return };
+            let Some(meter) = self.shaping.transmit.get(host.index()) else { return };
+            let share = meter.share_of(&self.shaping.config, service.index(), MachineId(host.0), Direction::Tx);
             if share != self.limit(host, service) {
                 self.set_limit(host, service, share);
             }
