@@ -28,6 +28,9 @@ use sending::Sending;
 use weir_shaping::ShaperConfig;
 use weir_units::{Bandwidth, Bytes, Duration, Instant};
 
+/// The least burst of a limiter in frames, where an agent paces an interface.
+const BURST_FRAMES: u64 = 10;
+
 /// The datapath of hosts, which are numbered from 0, as their services are.
 #[derive(Debug)]
 pub struct Hosts {

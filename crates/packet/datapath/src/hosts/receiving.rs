@@ -1,5 +1,6 @@
 //! The receiving side: counters, ticks, meters, the policer and the feedback that is due.
 
+use super::BURST_FRAMES;
 use crate::parameters::limit;
 use crate::{InterfaceMeter, PoliceVerdict, ReceiveMeter, abi};
 use weir_shaping::ShaperConfig;
@@ -77,14 +78,17 @@ pub(super) struct Receiving {
     words: usize,
 }
 
-/// The interval of ticks: half of the shortest interval of a meter. Ticks as long as the interval T would make a
-/// window of T the time from one packet-driven tick to the next, up to two T: with halves it closes at most half a
-/// tick, a quarter of T, early or late.
+/// The interval of ticks: half of the shortest interval of a meter. With ticks as long as the interval T, which packets
+/// run, a window would last from T to two T; with halves it closes at most half a tick, a quarter of T, early or late.
+///
+/// EyeQ runs its law at least T apart, each service by itself. Ticks run the laws of all services at once, in step with
+/// EyeQ's meter of sending, which has the same T: services then raise R together, and the marks that follow cost the
+/// lighter one a fifth of its share. Two ticks of 3/5 T are 6/5 T, which is not in step with it.
 pub(super) fn tick(config: &ShaperConfig) -> Duration {
     let intervals = config.services.iter().map(|service| service.interval);
     let shortest = intervals.fold(config.parameters.interface.interval, Duration::min);
-    let percent = std::env::var("WEIR_X_TICK").ok().filter(|_| config.transmit.is_some()).map_or(50, |text| text.parse().unwrap());
-    Duration::from_nanos((shortest.nanos() * percent / 100).max(1))
+    let (part, whole) = if config.transmit.is_some() { (3, 5) } else { (1, 2) };
+    Duration::from_nanos((shortest.nanos() * part / whole).max(1))
 }
 
 impl Receiving {
@@ -93,7 +97,7 @@ impl Receiving {
             services,
             config: ShaperConfig::default(),
             tick: Duration::from_nanos(1),
-            grain: Bytes::new(std::env::var("WEIR_X_GRAIN").ok().map_or(frame.get() * u64::from(abi::GRAIN_BURSTS), |text| text.parse().unwrap())),
+            grain: Bytes::new(frame.get() * BURST_FRAMES * u64::from(abi::GRAIN_BURSTS)),
             ingress: Vec::new(),
             receivers: Vec::new(),
             active: Vec::new(),

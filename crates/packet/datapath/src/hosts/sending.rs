@@ -1,5 +1,6 @@
 //! The sending side: root limits, shares of the machine, departures.
 
+use super::BURST_FRAMES;
 use crate::abi;
 use crate::departure::{PacingConfig, Path};
 use crate::parameters::limit;
@@ -12,8 +13,6 @@ use weir_units::{Bandwidth, Bytes, Duration, Instant};
 /// one flow is in the same range).
 const HORIZON: Duration = Duration::from_millis(20);
 const QUEUE_FRAMES: u64 = 128;
-/// The least burst in frames, where an agent paces an interface.
-const BURST_FRAMES: u64 = 10;
 /// The interval of ticks where no shaper has one.
 const TICK: Duration = Duration::from_micros(100);
 
