@@ -137,6 +137,9 @@ impl Sending {
     pub(super) fn send(&mut self, host: usize, service: usize, now: Instant, bytes: u32) -> Option<Instant> {
         let Some(egress) = self.egress.get_mut(host) else { return Some(now) };
         let Service { batch, rules, sender } = &mut self.by_service[host * self.services + service];
+        if egress.pacing.rate | rules.limit | rules.static_limit == 0 {
+            return Some(now);
+        }
         if now >= egress.due {
             egress.tick(now);
         }
