@@ -11,6 +11,7 @@ mod ecn;
 mod feedback;
 mod feedback_sampler;
 mod frames;
+mod hosts;
 mod interface;
 mod interface_meter;
 mod lease;

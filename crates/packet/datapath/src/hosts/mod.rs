@@ -79,8 +79,8 @@ impl Hosts {
         self.sending.send(host, service, now, bytes)
     }
 
-    /// Charges to the machine limiter `bytes` that leave a host without a departure of [`Hosts::send`]: on a latency level,
-    /// or by credits. They precede all other packets.
+    /// Charges to the machine limiter `bytes` that leave a host without a departure of [`Hosts::send`]: on a latency
+    /// level, or by credits. They precede all other packets.
     pub fn count_ahead(&mut self, host: usize, bytes: u64) {
         self.sending.count_ahead(host, bytes);
     }

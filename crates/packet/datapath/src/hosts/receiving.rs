@@ -34,7 +34,7 @@ pub struct Arrival {
     pub peer: Peer,
 }
 
-/// What becomes of a packet that has arrived, and the feedback to its source.
+/// The verdict on a packet that has arrived, and the feedback to its source.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Reception {
     /// The policer's decision.

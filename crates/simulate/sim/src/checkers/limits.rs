@@ -4,10 +4,10 @@
 //! In any window of t seconds at most limit · t, the burst and the packet that opens the window may
 //! pass a limiter. This holds for all windows if it holds for a leaky bucket: packets fill it as they are offered, it
 //! empties at the limit, and a packet departs when those before it have left no more than the burst. Departure times
-//! add (`datapath/departure.h`): an eighth of the burst for packets of a batch, the same for a lease, and what the limit
-//! carries between two ticks, whose time replaces that of the clock. A new limit holds from the next packet on: what is
-//! in the bucket then empties at it. A batch and a lease from before it may still be used up, and are no debt of the new
-//! limit: what they carry stays above it until the bucket is empty.
+//! add (`datapath/departure.h`): an eighth of the burst for packets of a batch, the same for a lease, and what the
+//! limit carries between two ticks, whose time replaces that of the clock. A new limit holds from the next packet on:
+//! what is in the bucket then empties at it. A batch and a lease from before it may still be used up, and are no debt
+//! of the new limit: what they carry stays above it until the bucket is empty.
 
 use super::entry;
 use crate::ids::{HostId, PacketId, ServiceIndex};
@@ -21,12 +21,15 @@ const BIT: u128 = 1_000_000_000_000;
 const ROUNDING_PS: u128 = 2_000;
 /// The part of a burst that a batch adds, and a lease.
 const BURST_PART: u128 = 8;
+/// The time after which a batch and a lease have ended, with a tick: ticks of interfaces of 50 Mb/s and more are at most
+/// as far apart. Until then an earlier limit is in force.
+const LONGEST_TICK: SimTime = SimTime::from_millis(20);
 /// The most bytes of a lease, or of a batch, without a limit (`WEIR_LEASE_MAX`).
 const LEASE_MOST: u128 = 139_264;
 /// The longest tick whose time replaces that of the clock (`WEIR_TICK_TIME_MAX`).
 const TICK_PS: u128 = 500_000_000;
 
-/// The buckets of all services at all hosts that ever had a limit.
+/// The buckets of all services at all hosts that ever sent or had a limit.
 #[derive(Debug, Default)]
 pub struct Limits {
     buckets: BTreeMap<(HostId, ServiceIndex), Bucket>,
@@ -47,6 +50,8 @@ struct Bucket {
     /// Of a batch and a lease of an earlier limit, since the bucket was last empty.
     earlier: u128,
     at: SimTime,
+    /// When the last packet was offered.
+    offered: Option<SimTime>,
 }
 
 impl Bucket {
@@ -59,7 +64,7 @@ impl Bucket {
         self.at = now;
     }
 
-    /// What a batch and a lease carry.
+    /// Bits of a batch and a lease.
     fn slack(&self) -> u128 {
         let most = 2 * LEASE_MOST * 8 * BIT;
         if self.limit == 0 { most } else { most.min(2 * u128::from(self.burst.get()) * 8 * BIT / BURST_PART) }
@@ -89,13 +94,16 @@ impl Limits {
         departure: SimTime,
     ) {
         *entry(&mut self.departures, packet.index()) = departure;
-        let Some(bucket) = self.buckets.get_mut(&(host, service)) else { return };
+        let bucket = self.buckets.entry((host, service)).or_default();
         bucket.settle(now);
+        let offered = bucket.offered.replace(now);
         if let Some((limit, burst)) = bucket.next.take() {
             if limit == 0 || bucket.limit == 0 {
                 bucket.held = 0;
             }
-            bucket.earlier += bucket.slack();
+            if offered.is_some_and(|at| now - at <= LONGEST_TICK) {
+                bucket.earlier += bucket.slack() + u128::from(LONGEST_TICK.picos()) * bucket.limit;
+            }
             (bucket.limit, bucket.burst) = (limit, burst);
             bucket.highest = bucket.highest.max(limit);
         }
@@ -187,20 +195,19 @@ mod tests {
         }
     }
 
-    /// Four packets have departures under 12 Mb/s when it falls to 1.2 Mb/s; a fifth must wait for them at that rate.
+    /// A hundred packets have departures under 12 Mb/s when it falls to 1.2 Mb/s, after 30 of them have left; one more
+    /// must wait for the others at that rate: for 105,000 B less the burst, a quarter of it and 75 B of a tick.
     #[test]
     fn earlier_departures_stay_when_the_limit_falls() {
         let fallen = |last: u64| {
             let mut limits = limits();
-            for departs in [0, 0, 1000, 2000] {
-                packet(&mut limits, 0, departs);
-            }
+            packet(&mut limits, 0, 0);
+            (0..99).for_each(|number| packet(&mut limits, 0, number * 1000));
             limits.limit_set(HOST, SERVICE, Bandwidth::from_bps(1_200_000), Bytes::new(1500));
-            packet(&mut limits, 0, last);
+            packet(&mut limits, 30_000, last);
         };
-        // Less 1,500 B of the burst, 375 B of the batch and the lease of either limit, and 75 B of a tick.
-        fallen(32_000);
-        assert!(std::panic::catch_unwind(|| fallen(3000)).is_err(), "at the old rate");
+        fallen(720_000);
+        assert!(std::panic::catch_unwind(|| fallen(700_000)).is_err(), "too early at the new rate");
     }
 
     #[test]

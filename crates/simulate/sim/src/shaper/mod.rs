@@ -15,10 +15,10 @@
 //!   64 B goes to the packet's source, at the index of control traffic. The interface meter divides the machine's
 //!   capacity among its services; the brokers' limit applies on top.
 //! - **sending** (`transmit`): feedback creates or sets a destination limiter. A packet first waits
-//!   in its destination's queue, if there is a limiter to that destination, as in an HTB class for each destination: the
-//!   limiter decides at the head of the queue, since a departure from an R that is a backlog old makes the law oscillate.
-//!   All else is decided when the packet leaves that queue ([`crate::host`]). Destinations without feedback for a
-//!   second lose their limiter.
+//!   in its destination's queue, if there is a limiter to that destination, as in an HTB class for each destination:
+//!   the limiter decides at the head of the queue, since a departure from an R that is a backlog old makes the law
+//!   oscillate. All else is decided when the packet leaves that queue ([`crate::host`]). Destinations without feedback
+//!   for a second lose their limiter.
 //! - A sender without recent feedback requests it by marking the next packet ECT(1), and the
 //!   receiver replies.
 //! - Every packet of a service may be marked by switches (ECT). Marks that the meter has counted

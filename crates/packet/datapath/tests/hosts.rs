@@ -1,0 +1,116 @@
+//! [`Hosts`] against the parts that it consists of, and its worked example.
+
+use std::sync::Arc;
+use weir_datapath::{Arrival, CpuBatch, Hosts, Pacer, PacingConfig, Peer, PoliceVerdict};
+use weir_policy::{Share, Sharing};
+use weir_shaping::{MachinePlan, ServiceShaper, ShaperConfig};
+use weir_units::{Bandwidth, Bytes, Duration, Instant, PerDirection};
+
+const FRAME: Bytes = Bytes::new(1514);
+
+fn config(capacity: Bandwidth, shares: &[Share]) -> ShaperConfig {
+    let shares: Vec<_> = shares.iter().map(|&share| PerDirection { tx: share, rx: share }).collect();
+    let plan = Arc::new(MachinePlan::of_list(Sharing::Fill, PerDirection::both(capacity), &shares));
+    ShaperConfig {
+        sharing: Sharing::Fill,
+        services: vec![ServiceShaper::default(); shares.len()],
+        machines: vec![plan; 2],
+        ..ShaperConfig::default()
+    }
+}
+
+fn at(nanos: u64) -> Instant {
+    Instant::from_nanos(nanos)
+}
+
+#[test]
+fn worked_example() {
+    let mut hosts = Hosts::new(1, FRAME);
+    hosts.set_limit(0, 0, Bandwidth::from_bps(12_112_000));
+    let departures: Vec<_> = (0..4).map(|_| hosts.send(0, 0, at(0), 1514)).collect();
+    assert_eq!(departures, [0, 0, 1_000_000, 2_000_000].map(|nanos| Some(at(nanos))));
+    // The host beside it has no limit.
+    assert_eq!(hosts.send(1, 0, at(5), 1514), Some(at(5)));
+}
+
+/// Two services, of which one has a root limit, depart as by a pacer whose ticks come from a timer.
+#[test]
+fn departures_are_those_of_a_pacer_with_a_timer() {
+    let (rate, limit) = (Bandwidth::from_mbps(1000), Bandwidth::from_mbps(300));
+    let shares = [Share::default(); 2];
+    let mut hosts = Hosts::new(3, FRAME);
+    hosts.set_shapers(Instant::ZERO, &config(rate, &shares));
+    hosts.set_limit(1, 0, limit);
+    let frames = |count: u64| Bytes::new(count * FRAME.get());
+    let pacing = PacingConfig {
+        rate,
+        sharing: Sharing::Fill,
+        horizon: Duration::from_millis(20),
+        queue: frames(128),
+        burst: frames(10),
+        cpus: 1,
+    };
+    let shares = shares.map(|share| Share { max: rate, ..share });
+    let mut pacer = Pacer::new(&pacing, &shares, FRAME);
+    pacer.set_limit(0, limit);
+    let mut batches = [CpuBatch::default(); 2];
+    let (tick, mut due, mut now, mut random) = (Duration::from_micros(100), at(0), 0, 1u64);
+    let mut waited = 0;
+    for _ in 0..100_000 {
+        random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        // 1.4 times the interface's rate, with pauses of up to 3 ms.
+        now += if (random >> 33).is_multiple_of(700) { (random >> 40) % 3_000_000 } else { (random >> 40) % 16_000 };
+        let service = (random >> 60) as usize % 2;
+        while due <= at(now) {
+            pacer.tick(due, tick);
+            due = due + tick;
+        }
+        let batch = &mut batches[service];
+        let expected = pacer.departure_on(batch, service, (None, None), (tick, due), at(now), 1514).at();
+        assert_eq!(hosts.send(1, service, at(now), 1514), expected, "at {now} ns");
+        waited += u32::from(expected.is_some_and(|departure| departure > at(now)));
+    }
+    assert!(waited > 10_000, "{waited} packets wait");
+}
+
+/// What arrives at twice the capacity lowers R, and the feedback has it.
+#[test]
+fn feedback_follows_arrivals() {
+    let mut hosts = Hosts::new(2, FRAME);
+    hosts.set_shapers(Instant::ZERO, &config(Bandwidth::from_gbps(1), &[Share::default()]));
+    let capacity = hosts.receive_capacity(0, 0).expect("shapers");
+    let packet =
+        |peer| Arrival { bytes: 1514, capable: true, marked: false, requests_feedback: false, reacts: false, peer };
+    let mut last = None;
+    for number in 0..2000 {
+        let reception = hosts.receive(0, 0, at(number * 6056), packet(Peer::Any));
+        assert_eq!(reception.verdict, PoliceVerdict::Pass);
+        last = reception.feedback.or(last);
+    }
+    let rate = last.expect("feedback");
+    assert!(rate.bps() * 4 < capacity.bps(), "{rate} of {capacity}");
+    assert_eq!(hosts.meter(0, 0).map(weir_datapath::ReceiveMeter::rate), Some(rate));
+}
+
+/// Packets of strangers above the limit are dropped; a host without a limit drops none.
+#[test]
+fn strangers_are_policed() {
+    let mut hosts = Hosts::new(2, FRAME);
+    hosts.set_shapers(Instant::ZERO, &config(Bandwidth::from_gbps(1), &[Share::default()]));
+    hosts.set_receive_limit(0, 0, Bandwidth::from_mbps(20));
+    let arrival = Arrival {
+        bytes: 1514,
+        capable: false,
+        marked: false,
+        requests_feedback: false,
+        reacts: false,
+        peer: Peer::Stranger,
+    };
+    let dropped = [0, 1].map(|host| {
+        let drops = |number: &u64| hosts.receive(host, 0, at(number * 60_560), arrival).verdict == PoliceVerdict::Drop;
+        (0..50_000).filter(drops).count()
+    });
+    // 200 Mb/s for 3 s: 0.31 s of the limit and one in ten of the rest pass.
+    assert!((44_000..45_000).contains(&dropped[0]), "{dropped:?}");
+    assert_eq!(dropped[1], 0);
+}
