@@ -21,8 +21,8 @@ const BIT: u128 = 1_000_000_000_000;
 const ROUNDING_PS: u128 = 2_000;
 /// The part of a burst that a batch adds, and a lease.
 const BURST_PART: u128 = 8;
-/// The time after which a batch and a lease have ended, with a tick: ticks of interfaces of 50 Mb/s and more are at most
-/// as far apart. Until then an earlier limit is in force.
+/// The time after which a batch and a lease have ended, with a tick: ticks of interfaces of 50 Mb/s and more are at
+/// most as far apart. Until then an earlier limit is in force.
 const LONGEST_TICK: SimTime = SimTime::from_millis(20);
 /// The most bytes of a lease, or of a batch, without a limit (`WEIR_LEASE_MAX`).
 const LEASE_MOST: u128 = 139_264;
