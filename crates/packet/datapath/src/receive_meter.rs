@@ -35,6 +35,11 @@ impl ReceiveMeter {
         Self { raw }
     }
 
+    /// The meter with this state.
+    pub(crate) fn of(raw: abi::ReceiveMeter) -> Self {
+        Self { raw }
+    }
+
     /// Counts `bytes` received at `now` in `packets` packets that switches could mark, `marked` of them marked.
     /// A packet that is not ECN-capable counts its bytes and no packets. Returns the rate to advertise to its source
     /// if feedback is due.

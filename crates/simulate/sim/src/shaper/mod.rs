@@ -170,7 +170,7 @@ impl<O: Observer> World<O> {
         for service in &mut self.shaping.config.services {
             service.interval = interval;
         }
-        self.datapath.set_interval(interval);
+        self.datapath.set_interval(&self.shaping.config, interval);
     }
 
     /// Sets the brokers' receive limit of a service at a host; [`Bandwidth::UNLIMITED`] lifts it.

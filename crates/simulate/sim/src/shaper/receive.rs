@@ -20,7 +20,7 @@ impl<O: Observer> World<O> {
         if service.index() + 1 == self.service_count || self.levels.has(packet.priority) {
             return false;
         }
-        let peer = if self.shaping.strangers.is_empty() { Peer::Any } else { self.peer(host, id) };
+        let peer = if self.shaping.strangers.is_empty() { Peer::Follower } else { self.peer(host, id) };
         let packet = self.packets.get_mut(id);
         let (capable, marked, shaped) = (packet.has(CAPABLE), packet.has(MARKED), packet.has(SHAPED));
         let requests_feedback = packet.has(REQUESTS_FEEDBACK) && !marked;
@@ -52,7 +52,7 @@ impl<O: Observer> World<O> {
     fn peer(&self, host: HostId, id: PacketId) -> Peer {
         let shaping = &self.shaping;
         if !shaping.config.parameters.polices || shaping.strangers[host.index()] {
-            return Peer::Any;
+            return Peer::Follower;
         }
         let (source, service) = (self.source(id), self.packets.get(id).service);
         let limiters = &shaping.destinations[source.index() * self.service_count + service.index()];
