@@ -9,7 +9,7 @@
  * With both backends the queue is an HTB class with the regulator's rate and burst, which cuts super-packets
  * (crates/host/linux/src/class.rs): one of the interface's tree (htb), or one in a band before fq (edt,
  * crates/host/linux/src/priority_bands.rs). The regulator runs beside it for its counters and its limit of
- * waiting bytes. With edt ticks charge the bytes that have left to the interface's limiter (charge_levels,
+ * waiting bytes. With edt ticks charge the bytes that have left to the interface's limiter (weir_charge_levels,
  * host/share.h).
  *
  * Bounds of delay hold while nothing else is served as a level, so a packet without a level that carries

@@ -10,7 +10,7 @@
 #include <linux/bpf.h>
 #include <bpf/bpf_helpers.h>
 
-#include "host/tables.h"
+#include "tables.h"
 
 struct weir_timer {
 	struct bpf_timer timer;

@@ -12,7 +12,7 @@
 
 #include "types.h"
 
-/* What the test writes before each run. */
+/* The clocks, which the test writes before each run. */
 struct weir_replay_clock {
 	u64 now;     /* ns */
 	u64 jiffies;
@@ -48,7 +48,7 @@ static __always_inline u64 replay_jiffies(void)
 
 #include "weir.bpf.c"
 
-/* As timer_callback (timer.h), without the next expiry. */
+/* As timer_callback (timer.h), without the next expiry: returns the ns until it, or 0 without a configuration. */
 SEC("classifier")
 int weir_replay_tick(struct __sk_buff *skb __attribute__((unused)))
 {
@@ -57,7 +57,6 @@ int weir_replay_tick(struct __sk_buff *skb __attribute__((unused)))
 	struct weir_state *state = bpf_map_lookup_elem(&weir_states, &key);
 
 	if (!config || !state)
-		return 1;
-	weir_tick_by_timer(config, state, WEIR_CLOCK());
-	return 0;
+		return 0;
+	return (int)weir_tick_by_timer(config, state, WEIR_CLOCK());
 }

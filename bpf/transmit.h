@@ -146,7 +146,9 @@ static __always_inline struct destination transmit(struct __sk_buff *skb, const 
 
 /*
  * Sets the packet's departure time. Returns DROP for a packet beyond the horizon, else NEXT. `destination` is the slot
- * of `entry`.
+ * of `entry`. Not inlined: nested calls share 512 bytes of stack, and so a tick, which the caller runs, can use the
+ * stack of this function. The stage is inlined here, where its decision is carried out: returned by a function of its
+ * own, the departure would have made the verifier follow more paths than it does.
  */
 static __noinline int pace(struct __sk_buff *skb, u32 service, struct weir_destination_entry *entry, u32 destination,
 			   u64 tick)

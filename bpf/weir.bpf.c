@@ -12,7 +12,7 @@
  *   weir_ingress  Classifies and counts the packet, restores the ECN bits, marks or drops packets of
  *                 senders without Weir above a receive limit, and sends feedback when it is due.
  *                 receive.h
- *   tick          Runs the rate law of the receive meters. Packets and a timer run it. timer.h
+ *   tick          Runs the rate law of the receive meters. Packets and a timer run it. host/tick.h, timer.h
  *   weir_start    Starts the timer.
  *
  * Control traffic has its own path (control.h) and the highest priority. Unclassified traffic has

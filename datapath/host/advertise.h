@@ -15,7 +15,7 @@
 
 #include "host/store.h"
 
-/* What a sender is to receive. */
+/* Feedback that is due to a sender. */
 struct weir_advertisement {
 	u64 rate; /* bit/s; 0: no feedback is due */
 	u64 now;  /* ns */

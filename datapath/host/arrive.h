@@ -12,7 +12,7 @@
 
 #include "host/tick.h"
 
-/* The packet was dropped, was marked CE, or passes. */
+/* The packet is to be dropped, to be marked CE, or passes. */
 #define WEIR_ARRIVES_DROPPED WEIR_POLICE_DROP
 #define WEIR_ARRIVES_MARKED WEIR_POLICE_MARK
 #define WEIR_ARRIVES_PASSED WEIR_POLICE_PASS

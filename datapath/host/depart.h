@@ -65,7 +65,7 @@ WEIR_INLINE u32 weir_depart_at(WEIR_HOST u32 bytes, u32 service, struct weir_des
 	u64 tick_time, now, due;
 
 	if (!service_egress || !rules || !batch || !pacing || !egress || !state)
-		return 0;
+		return WEIR_DEPARTS_NOW;
 	static_only = state->fallback;
 	due = *(volatile u64 *)&state->due;
 	lease = entry ? &entry->lease : &service_egress->sender.lease;

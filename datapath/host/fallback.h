@@ -2,13 +2,13 @@
 /*
  * Fallback to the static policy while the agent is not alive, and the limits in force.
  *
- * The agent writes the time of its heartbeat. A tick that finds it older than `timeout` makes the static policy
- * apply, and a tick that finds it recent ends that. Brokers' limits are in force only meanwhile.
+ * The agent writes the time of its heartbeat. An expiry of the timer that finds it older than `timeout` makes the
+ * static policy apply, and one that finds it recent ends that. Brokers' limits apply while the heartbeat is recent.
  *
- * Worked example: a timeout of 3 s, the last heartbeat at 10 s. The tick at 13.0002 s enters fallback: a service that
- * brokers limit to 2 Gb/s is limited by its `static_limit`.
+ * Worked example: a timeout of 5 s, the last heartbeat at 10 s. The first expiry after 15 s enters fallback: a service
+ * that brokers limit to 2 Gb/s is limited by its `static_limit`.
  *
- * Source: Parley section 3.3 (hosts keep their static shares when brokers fail).
+ * Source: Parley section 5.2.
  */
 #ifndef WEIR_HOST_FALLBACK_H
 #define WEIR_HOST_FALLBACK_H

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 OR GPL-2.0-only */
 /*
- * A host's datapath as a state machine without input and output: what happens to a packet that leaves or arrives, to
- * feedback, and at a tick.
+ * A host's datapath as a state machine without input and output: decisions about packets that leave or arrive, about
+ * feedback, and the work of ticks.
  *
  * Two shells call the stages in this order. They find the service, the destination and the ECN bits of a packet, and
- * carry out what the stages decide:
+ * carry out the decisions:
  *
  *   bpf/weir.bpf.c   parses frames, looks up maps, rewrites headers, sets times and classes. Its order is that of the
  *                    functions below; it does not call them, since header work lies between the stages.
@@ -19,8 +19,9 @@
  * Control writes tables: limits and shares are in `sendings` and `services`, rules of levels in `level_rules`, the
  * agent's heartbeat in `heartbeat`. A change of a guarantee, a weight or a maximum raises the entry's generation.
  *
- * One packet sequence through both shells gives the same departures, drops, feedback and counters
- * (crates/host/linux/tests/trace.rs).
+ * One packet sequence through both shells on one CPU gives the same departures, drops, feedback and counters
+ * (crates/host/linux/tests/trace.rs). The functions below are for hosts that enforce (`enforces`) and for IP packets. A
+ * packet on a level has the departure of its regulator, which the programs leave to the class of the level.
  *
  * Worked example: a service without a limit at an idle interface. weir_host_send() returns WEIR_DEPARTS_NOW for each
  * packet, until packets exceed the burst of the service's committed share; the next one departs when the share or the
@@ -200,13 +201,13 @@ WEIR_INLINE u32 weir_host_feedback(WEIR_HOST const struct weir_feedback *feedbac
 	return applied;
 }
 
-/* Runs a tick if one is due at `now`. Control messages that arrive keep ticks current by it. */
+/* Runs a tick if one is due at `now`. Each control message that arrives calls it. */
 WEIR_INLINE void weir_host_tick(WEIR_HOST u64 now)
 {
 	weir_tick_at(WEIR_THIS now);
 }
 
-/* Runs what the timer runs. Returns the ns until its next run; 0 without a configuration. */
+/* Runs an expiry of the timer. Returns the ns until its next run; 0 without a configuration. */
 WEIR_INLINE u64 weir_host_timer(WEIR_HOST u64 now)
 {
 	struct weir_config *config = WEIR_AT(config, 0);

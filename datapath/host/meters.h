@@ -53,7 +53,7 @@ WEIR_BODY weir_note_marks_slot(u32 index __attribute__((unused)), struct weir_ti
 }
 
 /*
- * Steps 3 to 5: sets the service's current capacity and runs its meter. `bytes` is what all
+ * Step 3: sets the service's current capacity and runs its meter. `bytes` is what all
  * services received in this tick.
  */
 WEIR_ONCE int weir_meter_at(WEIR_HOST u32 slot, u64 now, u64 bytes)

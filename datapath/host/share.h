@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 OR GPL-2.0-only */
 /*
- * Third part of a tick (edt): the committed shares of the sending side (departure.h).
+ * Part of the timer (edt): the committed shares of the sending side (departure.h).
  *
  * Levels leave by a queue of their own. A tick charges the bytes that have left on them to the interface's limiter, so
  * that excess packets of services wait for them.
@@ -10,7 +10,7 @@
 
 #include "host/store.h"
 
-/* ns without ticks after which another backend may have been in force. */
+/* ns without ticks after which another backend may have been in force: a hundred of its intervals (tick.h). */
 #define WEIR_TICK_PAUSE 1000000000ULL
 /* Bytes of levels that may wait in front of the interface: about the queue of a level. */
 #define WEIR_UNCHARGED_MAX (1ULL << 20)

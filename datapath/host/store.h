@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 OR GPL-2.0-only */
 /*
- * Storage of a host's datapath: the only lines of the stages (host.h) that differ between the kernel and a native host.
+ * Storage of a host's datapath: where the stages (host.h) differ between the kernel and a native host.
  *
  * The stages read and write tables of plain structures (host/tables.h). In the kernel a table is a BPF map, several
- * CPUs share it, and the verifier demands a check for null after each lookup. Natively a table is an array of
+ * CPUs share it, and the verifier requires a check for null after each lookup. Natively a table is an array of
  * one host with one CPU. A stage names its tables, locks and clock by these macros:
  *
  *   WEIR_AT(table, index)           pointer to an entry of a table, or null
@@ -35,8 +35,6 @@
 #define WEIR_HOST_FIELD
 #define WEIR_HOST_SET(context) ((void)0)
 #define WEIR_HOST_GET(context) ((void)0)
-/* A stage with a stack of its own: nested calls share 512 bytes. */
-#define WEIR_STAGE static __attribute__((noinline))
 /* The body of a loop. */
 #define WEIR_BODY static long
 
@@ -67,7 +65,6 @@
 #define WEIR_HOST_FIELD struct weir_host *host;
 #define WEIR_HOST_SET(context) ((context)->host = host)
 #define WEIR_HOST_GET(context) struct weir_host *host = (context)->host
-#define WEIR_STAGE static inline
 #define WEIR_BODY static inline long
 
 #define WEIR_AT(table, index)                                                                                   \

@@ -13,7 +13,7 @@
 
 /* The destination's limiter applies to the packet. */
 #define WEIR_TOWARDS_LIMITED 1U
-/* The packet's ECN bits leave as of a receiver that restores them, encapsulated or not. */
+/* Its ECN bits are written for a receiver that restores them: a tenant's own marker is changed. */
 #define WEIR_TOWARDS_ECN 2U
 /* Its ECN bits are encapsulated. */
 #define WEIR_TOWARDS_ENCAPSULATED 4U

@@ -42,7 +42,7 @@ use std::collections::BTreeSet;
 use weir_linux::interface::Interface;
 use weir_linux::netns::Prefix;
 
-/// What agents load.
+/// The programs that agents load.
 static RELEASED: &[u8] = aya::include_bytes_aligned!(concat!(env!("OUT_DIR"), "/weir.bpf.o"));
 const EVENTS: u64 = 100_000;
 /// Events between two comparisons of the whole state.
@@ -54,7 +54,7 @@ fn number(name: &str, otherwise: u64) -> u64 {
     std::env::var(name).map_or(otherwise, |text| text.parse().unwrap_or_else(|_| panic!("{name} is no number: {text}")))
 }
 
-/// The programs under test are those of the release: the object for traces has its clock and its tick in addition.
+/// The object under test has the programs and the maps of the release by name, and its clock and its tick in addition.
 #[test]
 fn replayed_object_has_the_programs_and_maps_of_the_released_one() {
     if common::skipped() {

@@ -6,7 +6,7 @@
 //! Worked example: a host without limits lets each packet leave at once.
 
 use crate::abi;
-use weir_units::{Bandwidth, Instant};
+use weir_units::{Bandwidth, Duration, Instant};
 
 macro_rules! tables {
     ($($(#[$doc:meta])* $name:ident $count:ident: $of:ty,)*) => {
@@ -18,7 +18,11 @@ macro_rules! tables {
 
         impl HostTables {
             /// The host that the C functions take, at `now`. It points into the tables.
+            ///
+            /// # Panics
+            /// If a weight is 0 by which C would divide.
             fn raw(&mut self, now: Instant) -> abi::Host {
+                self.assert_weights();
                 abi::Host {
                     now: now.nanos(),
                     words: abi::ACTIVE_WORDS,
@@ -73,6 +77,28 @@ tables! {
     rate_mailboxes rate_mailboxes_count: abi::RateMailbox,
 }
 
+impl HostTables {
+    /// Weights of services that share an interface are divisors. The kernel's result of a division by 0 is 0; here it
+    /// would end the process.
+    fn assert_weights(&self) {
+        let meters = self.states.iter().flat_map(|state| [&state.receiving, &state.sending]);
+        let meters = meters.map(|meter| (meter.capacity, meter.lightest));
+        let sides = meters.chain(self.interfaces.iter().map(|side| (side.capacity, side.lightest)));
+        for (capacity, lightest) in sides {
+            assert!(capacity == 0 || lightest > 0, "the lightest weight of an interface is 0");
+        }
+        let unweighted = self.services.iter().position(|service| service.known != 0 && service.rx_weight == 0);
+        assert!(unweighted.is_none(), "the service in slot {unweighted:?} has no weight for receiving");
+    }
+
+    /// The same for the sending side of a service, or of unclassified traffic.
+    fn assert_sender(&self, service: u32) {
+        let slot = if service < abi::SERVICES_MAX { service } else { abi::REST };
+        let is_weighted = self.sendings.get(slot as usize).is_none_or(|rules| rules.weight > 0);
+        assert!(is_weighted, "the service in slot {slot} has no weight for sending");
+    }
+}
+
 /// The departure of a packet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Departs {
@@ -102,7 +128,11 @@ pub struct Host {
 
 impl Host {
     /// Decides about a packet that leaves at `now`.
+    ///
+    /// # Panics
+    /// If a weight is 0.
     pub fn send(&mut self, now: Instant, offered: &abi::Offered) -> Sent {
+        self.tables.assert_sender(offered.service);
         let mut sent = abi::Sent::default();
         // SAFETY: all three objects exist and are distinct, and the host points into tables of the stated lengths.
         unsafe { abi::host_send(&mut self.tables.raw(now), offered, &mut sent) };
@@ -115,6 +145,9 @@ impl Host {
     }
 
     /// Decides about a packet that arrives at `now`: the policer's verdict, and the rate that its sender is to receive.
+    ///
+    /// # Panics
+    /// If a weight is 0.
     pub fn receive(&mut self, now: Instant, arrived: &abi::Arrived) -> (crate::PoliceVerdict, Option<Bandwidth>) {
         let mut received = abi::Received::default();
         // SAFETY: as in `send`.
@@ -135,9 +168,9 @@ impl Host {
         unsafe { abi::host_tick(&mut self.tables.raw(now), now.nanos()) }
     }
 
-    /// Runs what the timer runs at `now`; returns the ns until its next run.
-    pub fn timer(&mut self, now: Instant) -> u64 {
+    /// Runs an expiry of the timer at `now`; returns the time until the next.
+    pub fn timer(&mut self, now: Instant) -> Duration {
         // SAFETY: as in `send`.
-        unsafe { abi::host_timer(&mut self.tables.raw(now), now.nanos()) }
+        Duration::from_nanos(unsafe { abi::host_timer(&mut self.tables.raw(now), now.nanos()) })
     }
 }

@@ -26,7 +26,7 @@ impl Comparison {
         self.last.push_back(event);
     }
 
-    /// Asserts that what two sides did, or have, is equal.
+    /// Asserts that outcomes or states of two sides are equal.
     pub(crate) fn equal<T: Debug + PartialEq>(&self, what: &str, kernel: &T, other: &T) {
         if kernel == other {
             return;

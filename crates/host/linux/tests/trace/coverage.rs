@@ -216,7 +216,7 @@ impl Coverage {
         self.reached("R below the capacity", receiving.rate < receiving.capacity);
     }
 
-    /// Prints what was reached, and asserts that everything was.
+    /// Prints the counts, and asserts that each branch was reached.
     pub(crate) fn assert_complete(&self, paces: bool) {
         for (what, count) in &self.counts {
             println!("  {what}: {count}");

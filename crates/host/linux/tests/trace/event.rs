@@ -44,7 +44,7 @@ pub(crate) enum Content {
     NotIp,
 }
 
-/// A packet with what its socket buffer has.
+/// A packet with the fields of its socket buffer.
 #[derive(Clone)]
 pub(crate) struct Frame {
     pub(crate) content: Content,

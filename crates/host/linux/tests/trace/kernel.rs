@@ -9,9 +9,9 @@ use aya::programs::{SchedClassifier, TcAttachType, TestRun, TestRunOptions, tc};
 use aya::{Ebpf, EbpfLoader};
 use bytemuck::{Pod, TransparentWrapper};
 use weir_datapath::abi::{
-    self, Config, Counting, Counts, CpuBatch, CreditPair, CreditQueue, DESTINATIONS_MAX, DestinationEntry,
-    DestinationKey, Interface, InterfaceEgress, LevelRules, LevelState, Meter, RateMailbox, Receiver, Reply,
-    SERVICES_MAX, Sending, Service, ServiceEgress, State, Table,
+    self, ADVERTISED_SLOTS, Active, Advertised, Config, Counting, Counts, CpuBatch, CreditPair, CreditQueue,
+    DESTINATIONS_MAX, DestinationEntry, DestinationKey, Interface, InterfaceEgress, LevelRules, LevelState, Meter,
+    RateMailbox, Receiver, Reply, SERVICES_MAX, Sending, Service, ServiceEgress, State, Table,
 };
 use weir_datapath::{Feedback, SipKey};
 use weir_linux::maps::Value;
@@ -57,6 +57,8 @@ struct Maps {
     batches: CpuValues<CpuBatch>,
     level_states: Values<LevelState>,
     counts: CpuValues<Counts>,
+    active: CpuValues<Active>,
+    advertised: CpuValues<Advertised>,
     drops: CpuValues<Meter>,
     meters: CpuValues<Meter>,
 }
@@ -132,7 +134,7 @@ impl Kernel {
             departure: u64::from_ne_bytes(after[TSTAMP..TSTAMP + 8].try_into().expect("eight bytes")),
             priority: u32::from_ne_bytes(after[PRIORITY..PRIORITY + 4].try_into().expect("four bytes")),
             network: network[..network.len().min(NETWORK_BYTES)].to_vec(),
-            sent: None,
+            ..Outcome::default()
         }
     }
 
@@ -206,7 +208,7 @@ impl Kernel {
         self.maps.counting.get(&slot, 0).expect("counters")[self.cpu].0.sampler.sent_at
     }
 
-    /// Asserts that the programs have written no slot beyond those that a snapshot has.
+    /// Asserts that no service and no destination beyond those of a snapshot has a state.
     pub(crate) fn assert_others_are_unused(&self) {
         let maps = &self.maps;
         for slot in SERVICES..SERVICES_MAX {
@@ -234,8 +236,7 @@ impl Side for Kernel {
             Kind::Tick => {
                 let options = TestRunOptions { data_in: Some(&[0; 64]), ..TestRunOptions::new() };
                 let ended = program(&mut self.object, "weir_replay_tick").test_run(options).expect("a tick");
-                assert_eq!(ended.return_value, 0);
-                Outcome::default()
+                Outcome { next: ended.return_value, ..Outcome::default() }
             }
             Kind::Control(control) => {
                 self.control(control, event.at);
@@ -257,6 +258,8 @@ impl Side for Kernel {
             mailboxes: of(&maps.mailboxes, 0..DESTINATIONS),
             level: of(&maps.level_states, [0]).remove(0),
             counts: of_cpu(&maps.counts, [0], cpu).remove(0),
+            active: of_cpu(&maps.active, [0], cpu).remove(0),
+            advertised: of_cpu(&maps.advertised, 0..ADVERTISED_SLOTS, cpu),
             drops: of_cpu(&maps.drops, SLOTS, cpu),
             meters: of_cpu(&maps.meters, SLOTS.iter().flat_map(|slot| [slot * 2, slot * 2 + 1]), cpu),
         }
@@ -307,6 +310,8 @@ impl Maps {
             batches: map(object, "weir_cpu_batches"),
             level_states: map(object, "weir_level_states"),
             counts: map(object, "weir_counts"),
+            active: map(object, "weir_active"),
+            advertised: map(object, "weir_advertised"),
             drops: map(object, "weir_drops"),
             meters: map(object, "weir_meters"),
         }

@@ -403,8 +403,8 @@ impl Side for Native {
             Kind::Leaves(frame) => self.leaves(frame),
             Kind::Arrives(frame) => self.arrives(frame),
             Kind::Tick => {
-                self.host.timer(self.clock());
-                Outcome::default()
+                let next = self.host.timer(self.clock()).nanos();
+                Outcome { next: u32::try_from(next).expect("less than four seconds"), ..Outcome::default() }
             }
             Kind::Control(control) => {
                 self.control(control);
@@ -426,6 +426,8 @@ impl Side for Native {
             mailboxes: tables.rate_mailboxes.clone(),
             level: tables.level_states[0],
             counts: tables.counts[0],
+            active: tables.active[0],
+            advertised: tables.advertised.clone(),
             drops: of_services(&tables.drops),
             meters: self.meters.clone(),
         }
@@ -480,5 +482,5 @@ fn dropped() -> Outcome {
 fn passed(bytes: &[u8], departure: u64, priority: u32) -> Outcome {
     let network = &bytes[NETWORK..];
     let network = network[..network.len().min(NETWORK_BYTES)].to_vec();
-    Outcome { verdict: Verdict::Next, departure, priority, network, sent: None }
+    Outcome { verdict: Verdict::Next, departure, priority, network, ..Outcome::default() }
 }

@@ -1,4 +1,4 @@
-//! The configuration that both sides of a trace begin with: what an agent writes into the maps.
+//! The configuration that both sides of a trace begin with, as an agent writes it into the maps.
 
 use crate::common::frames::KEY;
 use weir_datapath::abi::{

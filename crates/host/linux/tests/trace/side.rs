@@ -1,10 +1,10 @@
-//! The sides of a trace, what they do with an event, and their state.
+//! The sides of a trace, their outcomes of an event, and their state.
 
 use crate::event::Event;
 use weir_datapath::Address;
 use weir_datapath::abi::{
-    self, Counting, Counts, CpuBatch, DestinationEntry, InterfaceEgress, LevelState, Meter, RateMailbox, Receiver,
-    ServiceEgress, State,
+    self, Active, Advertised, Counting, Counts, CpuBatch, DestinationEntry, InterfaceEgress, LevelState, Meter,
+    RateMailbox, Receiver, ServiceEgress, State,
 };
 
 /// A host: the kernel's programs, or the native ones.
@@ -31,6 +31,8 @@ pub(crate) struct Outcome {
     /// The first bytes from the IP header on, of a packet that is not dropped.
     pub(crate) network: Vec<u8>,
     pub(crate) sent: Option<Sent>,
+    /// ns until the timer is due again, after its expiry.
+    pub(crate) next: u32,
 }
 
 /// A control message that the host sent.
@@ -58,6 +60,8 @@ pub(crate) struct Snapshot {
     pub(crate) mailboxes: Vec<RateMailbox>,
     pub(crate) level: LevelState,
     pub(crate) counts: Counts,
+    pub(crate) active: Active,
+    pub(crate) advertised: Vec<Advertised>,
     pub(crate) drops: Vec<Meter>,
     /// Sent and received, of each slot.
     pub(crate) meters: Vec<Meter>,
