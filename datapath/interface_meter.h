@@ -420,11 +420,6 @@ WEIR_ONCE u64 weir_interface_meter_capacity_of(const struct weir_interface_meter
 	return meter ? weir_interface_meter_share(meter, sharing, min, max, weight) : 0;
 }
 
-/* weir_receive_packet(): the packet's source is to receive the receive meter's rate as feedback */
-#define WEIR_RECEIVED_FEEDBACK 1U
-/* weir_receive_packet(): the interface's shares are new */
-#define WEIR_RECEIVED_SHARES 2U
-
 /* Notes that the port of the interface marks. */
 WEIR_INLINE void weir_note_marking(struct weir_interface_meter *interface)
 {
@@ -497,27 +492,6 @@ WEIR_INLINE void weir_note_own_queue(struct weir_interface_meter *interface, str
 		usage = most;
 	if (meter->window.marked && usage > interface->peak)
 		interface->peak = usage;
-}
-
-/*
- * Counts packets of a service at both meters, marks by the table above. The service's committed
- * rate is `committed` bit/s. Returns WEIR_RECEIVED_*.
- */
-WEIR_INLINE u32 weir_receive_packet(struct weir_interface_meter *interface, struct weir_receive_meter *meter, u64 now,
-				    u64 bytes, u32 packets, u32 marked, u64 committed)
-{
-	u64 elapsed = weir_window_elapsed(&meter->window, now);
-	u32 due = 0;
-
-	if (weir_interface_meter_packet(interface, now, bytes))
-		due |= WEIR_RECEIVED_SHARES;
-	if (interface->full)
-		weir_note_marks(interface, weir_receive_meter_usage(meter, now), packets, marked, committed);
-	if (elapsed >= meter->law.interval)
-		weir_note_own_queue(interface, meter, interface->received - bytes, elapsed);
-	if (weir_receive_meter_packet(meter, now, bytes, packets, marked))
-		due |= WEIR_RECEIVED_FEEDBACK;
-	return due;
 }
 
 #endif

@@ -3,11 +3,11 @@
  * Receive meter: the rate R of all senders to one service at one receiver.
  *
  * The meter keeps the receive rate of a service at a capacity C within milliseconds, whatever its
- * senders are. It does constant work per packet and keeps no state per sender: a host receives tens
- * of thousands of new flows per second. It counts bytes and marks in windows (usage_window.h) and
- * runs the rate law once per interval T (rate_law.h). The feedback sampler (feedback_sampler.h)
- * selects packets, about one per 10 kB. Their sources receive R as feedback. Fast senders thus
- * receive frequent feedback; slow senders need little.
+ * senders are. It keeps no state per sender: a host receives tens of thousands of new flows per
+ * second. Ticks (receive_tick.h) count bytes and marks in windows (usage_window.h) and run the rate
+ * law once per interval T (rate_law.h). The feedback sampler (feedback_sampler.h) selects packets,
+ * about one per 10 kB. Their sources receive R as feedback. Fast senders thus receive frequent
+ * feedback; slow senders need little.
  *
  *   start     R = max(floor, C / 512): a lone sender reaches C to within 0.01 % in 29 intervals.
  *   pause     A window of k > 1 intervals, below C and without valid marks, raises R almost as much
@@ -25,12 +25,12 @@
  *     once the queue has drained.
  *
  * Worked example: C = 9 Gb/s, R = 5 Gb/s, T = 200 us. 300 kB arrive in 200 us: y = 12 Gb/s. The
- * packet that closes the window sets R to 4.1667 Gb/s and gets feedback with it.
+ * tick that closes the window sets R to 4.1667 Gb/s.
  *
  * Bounds: over any time, the overshoot (bytes above C) is at most 2 * ln(C / floor) intervals
  * of C while R is above its floor: 13.8 up to 10 Gb/s, 27.2 at 8 Tb/s. Intervals from 10 us
- * to 1 s, capacities from 10 kb/s to 8 Tb/s; values outside are clamped. Two CPUs need a
- * lock, or a meter each.
+ * to 1 s, capacities from 10 kb/s to 8 Tb/s; values outside are clamped. One CPU at a time writes a
+ * meter.
  *
  * Source: Parley sections 3.2.1 and 7 (interval per service), Table 1; EyeQ's source code for the
  * start and end of a window, and for 10,000 B or 100 us between feedback packets.
@@ -39,7 +39,6 @@
 #ifndef WEIR_RECEIVE_METER_H
 #define WEIR_RECEIVE_METER_H
 
-#include "feedback_sampler.h"
 #include "rate_law.h"
 #include "usage_window.h"
 
@@ -90,8 +89,6 @@ struct weir_receive_meter {
 	u64 highest_at; /* ns: when `highest` began */
 	u64 highest;    /* bit/s: maximum of R since then */
 	u64 earlier;    /* bit/s: maximum of R in the `queue_time` before */
-	/* for one CPU; the kernel has one sampler per CPU instead */
-	struct weir_feedback_sampler sampler;
 };
 
 /* Clamps a capacity to the range of the law. 0, unlimited, remains 0. */
@@ -175,12 +172,9 @@ WEIR_INLINE u64 weir_law_moved(u64 rate, u64 before, u64 capacity)
 	return weir_law_clamp(weir_law_scale(capacity, part), weir_law_floor(capacity), capacity);
 }
 
-/*
- * Initializes a meter. `feedback_bytes` and `feedback_interval` are means. Any `seed` is valid;
- * meters with different seeds select different packets.
- */
+/* Initializes a meter whose first window opens at `now`. */
 WEIR_INLINE void weir_receive_meter_init(struct weir_receive_meter *meter, u64 now, const struct weir_law *law,
-					 u64 capacity, u32 feedback_bytes, u64 feedback_interval, u32 seed)
+					 u64 capacity)
 {
 	__builtin_memset(meter, 0, sizeof(*meter));
 	weir_law_set(&meter->law, law);
@@ -188,7 +182,6 @@ WEIR_INLINE void weir_receive_meter_init(struct weir_receive_meter *meter, u64 n
 	meter->capacity = weir_capacity_clamp(capacity);
 	meter->rate = meter->capacity ? weir_start_rate(meter->capacity) : 0;
 	meter->drained = meter->rate;
-	weir_feedback_sampler_init(&meter->sampler, now, feedback_bytes, feedback_interval, seed);
 }
 
 /*
@@ -315,31 +308,6 @@ WEIR_INLINE void weir_receive_meter_close(struct weir_receive_meter *meter, u64 
 	if (meter->capacity)
 		weir_receive_meter_step(meter, counted);
 	weir_window_open(&meter->window, now);
-}
-
-/*
- * Counts `bytes` that arrived at `now` as `packets` ECN-capable packets, `marked` of them marked
- * CE. Returns 1 if the source is to receive meter->rate as feedback, else 0.
- */
-WEIR_INLINE int weir_receive_meter_packet(struct weir_receive_meter *meter, u64 now, u64 bytes, u32 packets, u32 marked)
-{
-	u64 elapsed = weir_window_elapsed(&meter->window, now);
-
-	if (elapsed >= meter->law.interval)
-		weir_receive_meter_close(meter, now, elapsed, elapsed);
-	weir_window_add(&meter->window, bytes, packets, marked);
-	return meter->capacity ? weir_feedback_due(&meter->sampler, now, bytes) : 0;
-}
-
-/*
- * Returns the usage in bit/s at `now`: of the last window, or of the open one if it
- * is longer than T.
- */
-WEIR_INLINE u64 weir_receive_meter_usage(const struct weir_receive_meter *meter, u64 now)
-{
-	u64 elapsed = weir_window_elapsed(&meter->window, now);
-
-	return elapsed >= meter->law.interval ? weir_window_usage(&meter->window, elapsed) : meter->usage;
 }
 
 #endif

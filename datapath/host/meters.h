@@ -73,8 +73,7 @@ WEIR_ONCE int weir_meter_at(WEIR_HOST u32 slot, u64 now, u64 bytes)
 	if (receiver->generation != service->generation) {
 		other = weir_is_other_service(receiver, service);
 		if (other) {
-			weir_receive_meter_init(&receiver->meter, now, &service->law, weir_lower_limit(share, limit),
-						service->feedback_bytes, service->feedback_interval, slot);
+			weir_receive_meter_init(&receiver->meter, now, &service->law, weir_lower_limit(share, limit));
 			/* A new service was idle until now: as after any long pause, R = C. */
 			receiver->meter.rate = receiver->meter.capacity;
 			receiver->meter.drained = receiver->meter.capacity;

@@ -1,11 +1,11 @@
 //! Which packets trigger feedback: `datapath/feedback_sampler.h`.
 //!
-//! The rule and a worked example are in the header. Each [`ReceiveMeter`](crate::ReceiveMeter)
-//! contains a sampler; on Linux each CPU has one per service and calls
-//! [`FeedbackSampler::is_not_due`] before it reads a clock.
+//! The rule and a worked example are in the header. Each CPU has one sampler per service, and
+//! calls [`FeedbackSampler::is_not_due`] before it reads a clock.
 
 use crate::abi;
 use crate::feedback::Address;
+use weir_shaping::ShaperParameters;
 use weir_units::{Bandwidth, Bytes, Duration, Instant, ServiceId};
 
 /// Decides when the next feedback is due.
@@ -13,6 +13,15 @@ use weir_units::{Bandwidth, Bytes, Duration, Instant, ServiceId};
 pub struct FeedbackSampler(pub abi::FeedbackSampler);
 
 impl FeedbackSampler {
+    /// A sampler before any packet, with these means ([`ShaperParameters::feedback_bytes`]). Those with different
+    /// seeds select different packets.
+    pub fn new(now: Instant, parameters: &ShaperParameters, seed: u32) -> Self {
+        let mut raw = abi::FeedbackSampler::default();
+        let bytes = u32::try_from(parameters.feedback_bytes.get()).unwrap_or(u32::MAX);
+        abi::feedback_sampler_init(&mut raw, now.nanos(), bytes, parameters.feedback_interval.nanos(), seed);
+        Self(raw)
+    }
+
     /// Counts a packet received at `last` or before if no feedback is due by then; returns false,
     /// without counting it, otherwise.
     pub fn is_not_due(&mut self, last: Instant, bytes: Bytes) -> bool {

@@ -1,10 +1,9 @@
 //! [`InterfaceMeter`]: shares an interface's capacity among its services, from round trip to round trip.
 //!
-//! The algorithm and its source are in `datapath/interface_meter.h`. Call
-//! [`InterfaceMeter::receive`] for each packet that the interface receives, with the receive meter
-//! of its service; if it returns new shares, set the capacity of each receive meter to the smaller
-//! of [`InterfaceMeter::share`] and the brokers' limit. A sending interface has no receive meters;
-//! call [`InterfaceMeter::packet`] there.
+//! The algorithm and its source are in `datapath/interface_meter.h`. A tick counts what all services received
+//! ([`InterfaceMeter::tick`]), and then sets the capacity of each receive meter to the smaller of
+//! [`InterfaceMeter::share`] and the brokers' limit. A sending interface has no receive meters; call
+//! [`InterfaceMeter::packet`] there.
 //!
 //! Worked example: 9 Gb/s, weights 1 and 2, both backlogged: 3 and 6 Gb/s.
 
@@ -15,15 +14,6 @@ use weir_alloc::fill::{Child, Filling};
 use weir_policy::{Share, Sharing};
 use weir_shaping::{LeafShare, ShaperConfig, ShaperParameters};
 use weir_units::{Bandwidth, Bytes, Direction, Duration, Instant, MachineId, Weight};
-
-/// Actions due after a packet.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Received {
-    /// The interface's shares have changed.
-    pub shares: bool,
-    /// The receive meter's rate is to be advertised to the packet's source, after the meter has its new capacity.
-    pub feedback: bool,
-}
 
 /// Meters all services at one interface.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -84,24 +74,6 @@ impl InterfaceMeter {
     #[inline]
     pub fn packet(&mut self, now: Instant, bytes: Bytes) -> bool {
         abi::interface_meter_packet(&mut self.raw, now.nanos(), bytes.get()) != 0
-    }
-
-    /// Counts, here and at the receive meter of their service, `bytes` received at `now` in `packets` packets that
-    /// switches could mark, `marked` of them marked. `committed` is the service's
-    /// [`LeafShare::committed`].
-    #[inline]
-    pub fn receive(
-        &mut self,
-        meter: &mut ReceiveMeter,
-        now: Instant,
-        bytes: Bytes,
-        packets: u32,
-        marked: u32,
-        committed: Bandwidth,
-    ) -> Received {
-        let raw = meter.raw_mut();
-        let due = abi::receive_packet(&mut self.raw, raw, now.nanos(), bytes.get(), packets, marked, committed.bps());
-        Received { shares: due & abi::RECEIVED_SHARES != 0, feedback: due & abi::RECEIVED_FEEDBACK != 0 }
     }
 
     /// Records, before `bytes` received by `now` are counted, the highest R that affects their

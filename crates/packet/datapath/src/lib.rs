@@ -72,7 +72,7 @@ pub use feedback::{Address, FEEDBACK_BYTES, Feedback, SipKey};
 pub use feedback_sampler::{Advertised, FeedbackSampler};
 pub use host::{Departs, Host, HostTables, Sent};
 pub use hosts::{Arrival, Hosts, Peer, Reception};
-pub use interface_meter::{InterfaceMeter, Received};
+pub use interface_meter::InterfaceMeter;
 pub use level::{LEVEL_QUEUE, LevelRegulator, level_rules};
 pub use limiter::Limiter;
 pub use meter::{Meter, header_bytes, segments, wire_bytes};

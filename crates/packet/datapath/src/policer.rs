@@ -42,7 +42,7 @@ impl Policer {
     /// Counts `followed` bytes of senders that apply feedback and `passed` bytes of others since the last call. Sets
     /// the rate of the others under the service's receive limit, unlimited or clamped to 10 kb/s to 8 Tb/s.
     /// `interval` is that of the service's meter. Returns the bytes that have left the virtual queue: the meter counts
-    /// them in place of `passed` ([`ReceiveMeter::count`](crate::ReceiveMeter::count)).
+    /// them in place of `passed`.
     pub fn tick(
         &mut self,
         now: Instant,

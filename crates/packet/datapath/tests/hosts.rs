@@ -94,6 +94,19 @@ fn feedback_follows_arrivals() {
     assert_eq!(hosts.meter(0, 0).map(|meter| meter.rate()), Some(rate));
 }
 
+/// A service without a capacity has no rate, and its senders get no feedback, also if they request it.
+#[test]
+fn service_without_a_capacity_sends_no_feedback() {
+    for (capacity, feedback) in [(Bandwidth::UNLIMITED, false), (Bandwidth::from_gbps(1), true)] {
+        let mut hosts = Hosts::new(1, FRAME);
+        hosts.set_shapers(Instant::ZERO, &config(capacity, &[Share::default()]));
+        let (requests_feedback, peer) = (true, Peer::Follower);
+        let arrival = Arrival { bytes: 1514, capable: true, marked: true, requests_feedback, reacts: false, peer };
+        let sent = (0..1000).filter_map(|i| hosts.receive(0, 0, at(i * 1000), arrival).feedback).count();
+        assert_eq!(sent > 0, feedback, "{sent} with {capacity}");
+    }
+}
+
 /// Packets of strangers above the limit are dropped; a host without a limit drops none.
 #[test]
 fn strangers_are_policed() {

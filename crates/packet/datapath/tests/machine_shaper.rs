@@ -4,9 +4,10 @@
 //! Senders send 1,500 B packets as fast as their limiters let them: the worst that a service can do. Each packet
 //! takes up to 50 ns longer than the last, at random: in perfect step, a full queue would always drop the same ones'.
 
+use crate::common::Receiver;
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
-use weir_datapath::{Destination, ReceiveMeter};
+use weir_datapath::{Destination, FeedbackSampler, ReceiveMeter};
 use weir_shaping::ShaperParameters;
 use weir_units::{Bandwidth, Bytes, Duration, Instant, Weight};
 
@@ -51,8 +52,9 @@ struct Outcome {
 
 #[expect(clippy::too_many_lines, reason = "one event loop, whose events share its state")]
 fn run(parameters: &ShaperParameters, capacity: Bandwidth, weights: &[Weight], until: u64) -> Outcome {
-    let mut meter = ReceiveMeter::new(Instant::ZERO, parameters, Bandwidth::UNLIMITED, 3);
+    let mut meter = ReceiveMeter::new(Instant::ZERO, parameters, Bandwidth::UNLIMITED);
     meter.set_capacity(capacity); // the busy start: R = C
+    let (mut receiver, mut sampler) = (Receiver::alone(meter), FeedbackSampler::new(Instant::ZERO, parameters, 3));
     let mut events = BinaryHeap::new();
     let mut senders: Vec<Sender> = weights
         .iter()
@@ -125,12 +127,14 @@ fn run(parameters: &ShaperParameters, capacity: Bandwidth, weights: &[Weight], u
                 run = (run - capacity.bps() as f64 * (arrived - last) as f64 * 1e-9).max(0.0) + PACKET as f64 * 8.0;
                 (last, overshoot) = (arrived, overshoot.max(run));
                 let marked = u32::from(queued > MARKED_ABOVE);
-                let feedback = meter.packet(Instant::from_nanos(arrived), Bytes::new(PACKET), 1, marked);
-                if meter.rate().bps().abs_diff(level) > level / 20 {
+                let at = Instant::from_nanos(arrived);
+                receiver.packets(0, at, Bytes::new(PACKET), 1, marked);
+                let rate = receiver.services[0].meter.rate().bps();
+                if rate.abs_diff(level) > level / 20 {
                     settled = arrived;
                 }
-                if feedback.is_some() || (requests && marked == 0) {
-                    events.push(Reverse((arrived + 2 * DELAY, Event::Feedback(index, meter.rate().bps()))));
+                if sampler.is_due(at, Bytes::new(PACKET)) || (requests && marked == 0) {
+                    events.push(Reverse((arrived + 2 * DELAY, Event::Feedback(index, rate))));
                 }
             }
         }

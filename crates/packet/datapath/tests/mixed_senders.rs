@@ -32,7 +32,7 @@ impl Receiver {
         parameters.interface.interval = Duration::from_nanos(parameters.interface.interval.nanos() * scale);
         let (now, capacity) = (Instant::from_nanos(1_000_000_000), Bandwidth::from_bps(nic.bps() / 100 * 95));
         let interface = InterfaceMeter::new(now, &parameters, capacity, Sharing::Fill, &[Share::default()]);
-        let mut meter = ReceiveMeter::new(now, &parameters, Bandwidth::UNLIMITED, 0);
+        let mut meter = ReceiveMeter::new(now, &parameters, Bandwidth::UNLIMITED);
         // From unlimited, R starts at the limit.
         meter.set_capacity(limit);
         let mut policer = Policer::default();

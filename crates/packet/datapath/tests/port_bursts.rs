@@ -62,7 +62,7 @@ impl Port {
         let now = Instant::from_nanos(start);
         let interface = InterfaceMeter::new(now, &parameters, capacity, Sharing::Fill, &shares);
         let service = |(index, share): (usize, &Share)| {
-            let mut meter = ReceiveMeter::new(now, &parameters, Bandwidth::UNLIMITED, 0);
+            let mut meter = ReceiveMeter::new(now, &parameters, Bandwidth::UNLIMITED);
             // An idle service has R = C.
             meter.set_share(capacity);
             // Senders of one service do not release their bursts at the same time.

@@ -1,4 +1,4 @@
-//! Meters that a timer drives, against meters that packets drive, and in a closed loop.
+//! Meters in the ticks of a timer, with counts of several CPUs, and in a closed loop.
 
 use proptest::prelude::*;
 use weir_datapath::{InterfaceMeter, ReceiveMeter, abi};
@@ -26,7 +26,7 @@ impl Host {
         let interface = InterfaceMeter::new(Instant::ZERO, &PARLEY, capacity, Sharing::Fill, &shares);
         let meter = |share: &Share| {
             let capacity = interface.share(share, Sharing::Fill);
-            ReceiveMeter::new(Instant::ZERO, &PARLEY, capacity, 0)
+            ReceiveMeter::new(Instant::ZERO, &PARLEY, capacity)
         };
         let meters = shares.iter().map(meter).collect();
         Self { interface, shares, meters }
@@ -110,7 +110,7 @@ fn early_and_late_ticks_lose_no_counts() {
         host.tick(now, &[(bytes, 100, 0), (bytes, 100, 0)]);
         if tick > 510 {
             for meter in &host.meters {
-                assert!(mbps(meter.usage(at(now))).abs_diff(4500) <= 10, "{} at tick {tick}", meter.usage(at(now)));
+                assert!(mbps(meter.usage()).abs_diff(4500) <= 10, "{} at tick {tick}", meter.usage());
                 assert!(meter.rate() >= Bandwidth::from_mbps(4490), "{} at tick {tick}", meter.rate());
             }
         }
@@ -277,7 +277,7 @@ proptest! {
                 // The first window began before the first packet.
                 if closed > 0 {
                     let elapsed = (now - closed) as f64 / 1e9;
-                    bits += host.meters[0].usage(at(now)).bps() as f64 * elapsed;
+                    bits += host.meters[0].usage().bps() as f64 * elapsed;
                     time += elapsed;
                 }
                 closed = now;

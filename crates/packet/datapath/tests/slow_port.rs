@@ -59,7 +59,7 @@ impl Port {
             senders: *senders,
             demand: 0.0,
             rate: CAPACITY,
-            meter: ReceiveMeter::new(Instant::ZERO, &parameters(), bps(CAPACITY), 0),
+            meter: ReceiveMeter::new(Instant::ZERO, &parameters(), bps(CAPACITY)),
             bytes: 0.0,
         };
         let services = shares.iter().zip(services).map(service).collect();

@@ -3,7 +3,7 @@
 use super::{Hosts, Timer};
 use crate::departure::PacingConfig;
 use crate::parameters::{destination_rules, limit, receive_law};
-use crate::{InterfaceMeter, ReceiveMeter, abi};
+use crate::{FeedbackSampler, InterfaceMeter, ReceiveMeter, abi};
 use std::sync::Arc;
 use weir_policy::{Share, Sharing};
 use weir_shaping::{LeafShare, MachinePlan, ShaperConfig};
@@ -188,12 +188,12 @@ impl Hosts {
     fn begin_meter(&mut self, now: Instant, config: &ShaperConfig, host: usize, service: usize) {
         let index = host * self.services + service;
         let parameters = config.of(&config.services[service]);
-        let mut meter = ReceiveMeter::new(now, &parameters, Bandwidth::UNLIMITED, index as u32);
+        let mut meter = ReceiveMeter::new(now, &parameters, Bandwidth::UNLIMITED);
         meter.set_share(self.receive_capacity(host, service).unwrap_or(Bandwidth::UNLIMITED));
         let settings = &self.tables.services[index];
         let receiver = &mut self.tables.receivers[index];
         (receiver.meter, receiver.generation, receiver.name) = (*meter.raw(), settings.generation, settings.name);
-        self.tables.counting[index].sampler = meter.raw().sampler;
+        self.tables.counting[index].sampler = FeedbackSampler::new(now, &parameters, index as u32).0;
     }
 }
 

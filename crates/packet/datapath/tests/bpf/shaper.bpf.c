@@ -11,6 +11,7 @@
 #include "destination.h"
 #include "ecn.h"
 #include "feedback.h"
+#include "feedback_sampler.h"
 #include "interface_meter.h"
 #include "receive_meter.h"
 #include "receive_tick.h"
@@ -20,6 +21,8 @@ struct state {
 	struct weir_destination_rules rules;
 	struct weir_interface_meter interface;
 	struct weir_receive_meter meter;
+	struct weir_policer policer;
+	struct weir_feedback_sampler sampler;
 	struct weir_destination destination;
 };
 
@@ -30,8 +33,9 @@ __attribute__((section("classifier"), used)) int initialize(struct __sk_buff *sk
 	weir_interface_meter_init(&state->interface, skb->tstamp, &state->law, skb->mark, skb->priority, skb->hash,
 				  skb->len, skb->mark, 1);
 	weir_interface_meter_set_capacity(&state->interface, skb->len, skb->hash);
-	weir_receive_meter_init(&state->meter, skb->tstamp, &state->law, skb->mark, skb->len, skb->priority, skb->hash);
+	weir_receive_meter_init(&state->meter, skb->tstamp, &state->law, skb->mark);
 	weir_receive_meter_set_interval(&state->meter, skb->mark);
+	weir_feedback_sampler_init(&state->sampler, skb->tstamp, skb->len, skb->priority, skb->hash);
 	weir_destination_init(&state->destination, skb->tstamp, &state->rules, skb->mark);
 	return 0;
 }
@@ -40,18 +44,25 @@ __attribute__((section("classifier"), used)) int ingress(struct __sk_buff *skb)
 {
 	struct state *state = (struct state *)(long)skb->data;
 	u64 now = skb->tstamp;
-	u32 due;
+	struct weir_taken taken = { .bytes = skb->len, .stranger_bytes = skb->hash };
+	u64 counted;
 
-	due = weir_receive_packet(&state->interface, &state->meter, now, skb->len, 1, skb->mark, skb->hash);
-	if (due & WEIR_RECEIVED_SHARES)
+	weir_interface_meter_reach(&state->interface, &state->meter, now, skb->len, skb->priority, skb->hash, skb->len,
+				   skb->mark);
+	weir_tick_marks(&state->interface, &state->meter, 1, skb->mark, skb->hash);
+	if (weir_tick_interface(&state->interface, now, skb->len, skb->priority))
 		weir_receive_meter_set_capacity(&state->meter,
 						weir_interface_meter_share(&state->interface, skb->priority, skb->hash,
 									   skb->len, skb->mark),
 						1);
-	if (due & WEIR_RECEIVED_FEEDBACK)
+	weir_tick_set_interval(&state->meter, skb->mark, skb->len);
+	counted = weir_tick_policer(&state->policer, now, skb->hash, skb->mark, skb->priority, &taken);
+	weir_tick_meter(&state->interface, &state->meter, now, counted, 1, skb->mark, skb->priority);
+	if (!weir_feedback_not_due(&state->sampler, now, skb->len) &&
+	    weir_feedback_due(&state->sampler, now, skb->len))
 		weir_destination_feedback(&state->destination, now, state->meter.rate, skb->mark);
 	if (weir_destination_silent(&state->destination, now) == WEIR_DESTINATION_DROP)
-		return (int)weir_receive_meter_usage(&state->meter, now);
+		return (int)state->meter.usage;
 	skb->tstamp = weir_limiter_departure(&state->destination.limiter, now, skb->len);
 	return weir_destination_requests(&state->destination, now);
 }
