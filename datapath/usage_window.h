@@ -6,10 +6,10 @@
  * of 1,500 B takes 1.2 ms, and T is 200 us. On a fixed grid of intervals such a service would use
  * six times its capacity in one interval and nothing in the next five.
  *
- * A window opens with a packet, which counts in it. It closes with the first packet that arrives T
- * or more later, which counts in the next window. The usage is the bytes of the window divided by
- * the time between the two packets. Evenly spaced packets yield exactly their rate, however few
- * they are. No timer is needed.
+ * A window therefore ends with a packet. Where packets run ticks (receive_tick.h), the first packet
+ * that arrives T or more after the window opened closes it, and counts in the next window. The usage
+ * is the bytes of the window divided by its true length. Evenly spaced packets yield exactly their
+ * rate, however few they are. The law needs no timer.
  *
  * Worked example: packets of 1,500 B at 0, 1.2 and 2.4 ms with T = 200 us. Each window contains one
  * packet and lasts 1.2 ms: 10 Mb/s.
