@@ -313,7 +313,7 @@ struct weir_service_egress {
 #define WEIR_CREDIT_DATA_DSCP 10
 #define WEIR_CREDIT_MESSAGE_DSCP 40
 
-/* Pairs of a service with credits and another host, each with a gate: what is left of HTB's class numbers. */
+/* Pairs of a service with credits and another host, each with a gate: the class numbers that HTB has beside others. */
 #define WEIR_CREDIT_GATES_MAX 1792
 /* The class of a packet for which no gate is free. */
 #define WEIR_CREDIT_DROP WEIR_U32_MAX

@@ -183,21 +183,11 @@ impl EdtShaper {
     fn write_side(&mut self) -> Result<(), LoaderError> {
         let sharing = self.services.values().filter(|rate| !self.levelled.contains(&rate.slot));
         let shares: Vec<Share> = sharing.map(Self::share).collect();
-        let raw = *self.config.interface_meter(&shares, self.sending.segment).raw();
+        let meter = self.config.interface_meter(&shares, self.sending.segment);
         // While all services are backlogged, levels send too.
         let saturated_rate = self.config.saturated_rate(self.shared, &shares).bps();
         let there = self.maps.interfaces.get(SIDE_SENDING)?;
-        let wanted = Side {
-            law: raw.law,
-            capacity: raw.capacity,
-            total: raw.total,
-            minima: raw.minima,
-            saturated_rate,
-            lightest: raw.lightest,
-            weighs: raw.weighs,
-            generation: there.generation,
-            reserved: 0,
-        };
+        let wanted = Side { saturated_rate, ..meter.configuration(there.generation) };
         if wanted != there || there.generation == 0 {
             let generation = there.generation.wrapping_add(1).max(1);
             self.maps.interfaces.set(SIDE_SENDING, Side { generation, ..wanted })?;

@@ -174,18 +174,8 @@ impl InterfaceDatapath {
         }
         let meter = InterfaceMeter::of_machine(shaper, machine, Direction::Rx, Instant::ZERO)
             .expect("every shaper has an interface meter for receiving");
-        let (raw, there) = (meter.raw(), self.maps.interfaces.get(abi::SIDE_RECEIVING)?);
-        let wanted = Interface {
-            law: raw.law,
-            capacity: raw.capacity,
-            total: raw.total,
-            minima: raw.minima,
-            saturated_rate: raw.saturated_rate,
-            lightest: raw.lightest,
-            weighs: raw.weighs,
-            generation: there.generation,
-            reserved: 0,
-        };
+        let there = self.maps.interfaces.get(abi::SIDE_RECEIVING)?;
+        let wanted = meter.configuration(there.generation);
         if wanted != there || there.generation == 0 {
             let generation = there.generation.wrapping_add(1).max(1);
             self.maps.interfaces.set(abi::SIDE_RECEIVING, Interface { generation, ..wanted })?;

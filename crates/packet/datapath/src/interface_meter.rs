@@ -126,6 +126,22 @@ impl InterfaceMeter {
         abi::tick_meter(&mut self.raw, meter.raw_mut(), now, bytes.get(), packets, marked, slack) != 0
     }
 
+    /// The configuration from which a host makes this meter, before any traffic; another `generation` makes it anew.
+    pub fn configuration(&self, generation: u32) -> abi::Interface {
+        let raw = &self.raw;
+        abi::Interface {
+            law: raw.law,
+            capacity: raw.capacity,
+            total: raw.total,
+            minima: raw.minima,
+            saturated_rate: raw.saturated_rate,
+            lightest: raw.lightest,
+            weighs: raw.weighs,
+            generation,
+            reserved: 0,
+        }
+    }
+
     /// The structure that the kernel's programs read.
     pub fn raw(&self) -> &abi::InterfaceMeter {
         &self.raw

@@ -97,10 +97,9 @@ pub(crate) fn control(message: Message, ipv6: bool, port: u16, sequence: u64) ->
     control_at(1_000_000_000, message, ipv6, port, sequence)
 }
 
-/// Like [`control`], with another rate.
-pub(crate) fn control_at(rate: u64, message: Message, ipv6: bool, port: u16, sequence: u64) -> Vec<u8> {
-    let ack = if message == Message::FeedbackAck { FEEDBACK_ECN_ACK } else { 0 };
-    let feedback = Feedback(abi::Feedback {
+/// The content of a control message about TCP packets to `port`; `has` are further `HAS_*` and `FEEDBACK_*`.
+pub(crate) fn content(rate: u64, port: u16, sequence: u64, has: u8) -> Feedback {
+    Feedback(abi::Feedback {
         rate,
         epoch: 1,
         sequence,
@@ -111,9 +110,15 @@ pub(crate) fn control_at(rate: u64, message: Message, ipv6: bool, port: u16, seq
         destination_port: port,
         protocol: 6,
         dscp: 0,
-        has: HAS_IP | HAS_PORTS | ack,
+        has: HAS_IP | HAS_PORTS | has,
         reserved: [0; 7],
-    });
+    })
+}
+
+/// Like [`control`], with another rate.
+pub(crate) fn control_at(rate: u64, message: Message, ipv6: bool, port: u16, sequence: u64) -> Vec<u8> {
+    let ack = if message == Message::FeedbackAck { FEEDBACK_ECN_ACK } else { 0 };
+    let feedback = content(rate, port, sequence, ack);
     let (from, to, key) = (words(address(2, ipv6)), words(address(1, ipv6)), SipKey::new(KEY));
     let body = match message {
         Message::EcnCapability => feedback.ecn_capability(&from, &to, &key),

@@ -4,16 +4,16 @@
 //! hundred to a few thousand events: most phases are busy, some are slow, and in a few the host is idle for
 //! seconds. Sizes change with phases too, so that limiters, batches and leases pass through all their states.
 
-use crate::common::frames::{KEY, ethernet, tcp, udp, with_marker, words};
+use crate::common::frames::{KEY, content, ethernet, tcp, udp, with_marker, words};
 use crate::event::{Content, Control, Event, Frame, Kind};
 use crate::frames::Random;
 use crate::setup::{
     CREDITED, FIRST_PORT, HARDWARE, LEVEL_DSCP, LEVELLED, LIMITED, SERVICES, SLOTS, Setup, TIMEOUT, level,
 };
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
-use weir_datapath::abi::{self, CONTROL_PORT, DestinationKey, FEEDBACK_ECN_ACK, HAS_IP, HAS_PORTS};
+use weir_datapath::SipKey;
+use weir_datapath::abi::{CONTROL_PORT, DestinationKey, FEEDBACK_ECN_ACK};
 use weir_datapath::feedback::{headers_ipv4, headers_ipv6};
-use weir_datapath::{Feedback, SipKey};
 use weir_units::{Bandwidth, Bytes, Duration};
 
 /// The first event's time: long after the start of a host, in ns.
@@ -233,20 +233,7 @@ impl Generator {
         self.sequence += 1;
         let (from, service) = (self.host(), self.service());
         let port = if service < SERVICES { FIRST_PORT + service as u16 } else { 80 };
-        let content = Feedback(abi::Feedback {
-            rate,
-            epoch: 1,
-            sequence: self.sequence,
-            service: 0,
-            vni: 0,
-            key: 7,
-            source_port: 0x9c40,
-            destination_port: port,
-            protocol: 6,
-            dscp: 0,
-            has: HAS_IP | HAS_PORTS | has,
-            reserved: [0; 7],
-        });
+        let content = content(rate, port, self.sequence, has);
         let (ipv6, key) = (from.is_ipv6(), SipKey::new(KEY));
         let (from, to) = (words(from), words(own(ipv6)));
         let body = match kind {

@@ -185,18 +185,7 @@ fn interfaces(shaper: &ShaperConfig, pacing: &PacingConfig, shares: &[Share]) ->
     let sending = pacing.interface_meter(shares, Bytes::new(65_536));
     let mut sides = [Interface::default(); 2];
     for (side, meter) in [(SIDE_RECEIVING, receiving), (SIDE_SENDING, sending)] {
-        let raw = *meter.raw();
-        sides[side as usize] = Interface {
-            law: raw.law,
-            capacity: raw.capacity,
-            total: raw.total,
-            minima: raw.minima,
-            saturated_rate: raw.saturated_rate,
-            lightest: raw.lightest,
-            weighs: raw.weighs,
-            generation: 1,
-            reserved: 0,
-        };
+        sides[side as usize] = meter.configuration(1);
     }
     sides
 }
