@@ -145,7 +145,7 @@ WEIR_INLINE void weir_pacing_set(const struct weir_pacing *pacing, struct weir_l
 		burst = pacing->burst;
 	if (burst > WEIR_CHARGE_MAX)
 		burst = WEIR_CHARGE_MAX;
-	weir_limiter_set_rate(limiter, now, rate);
+	weir_limiter_set_rate(limiter, weir_limiter_rate_from(limiter, now, rate, pacing->horizon), rate);
 	weir_limiter_set_burst(limiter, (u32)burst);
 }
 
@@ -465,7 +465,7 @@ WEIR_INLINE u32 weir_depart(struct weir_cpu_batch *batch, struct weir_limiter *p
 	if (leaves == WEIR_LEAVES_NEVER)
 		return leaves;
 	weir_machine_egress_departure(machine, pacing, now, bytes, leaves, departure);
-	if (last > *departure && last - *departure <= WEIR_LEASE_TIME)
+	if (last > *departure && last - *departure <= pacing->horizon)
 		*departure = last;
 	lease->last = *departure > now ? *departure : 0;
 	if (leaves == WEIR_LEAVES_COMMITTED && *departure > now)

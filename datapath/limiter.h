@@ -105,6 +105,20 @@ WEIR_INLINE u64 weir_limiter_earliest(struct weir_limiter *limiter, u64 now)
 	return departure > now ? departure : now;
 }
 
+/*
+ * Returns the time from which `rate` holds if packets have departures already, which are never
+ * revised: `now`, or after an increase the next departure at the present rate, so that no later packet
+ * overtakes. A next departure more than `horizon` ns ahead does not delay the increase.
+ */
+WEIR_INLINE u64 weir_limiter_rate_from(struct weir_limiter *limiter, u64 now, u64 rate, u64 horizon)
+{
+	u64 from = now;
+
+	if (rate > limiter->rate)
+		from = weir_limiter_earliest(limiter, now);
+	return from - now <= horizon ? from : now;
+}
+
 /* Charges a packet of `bytes` to a limiter that is settled at the time of the packet. */
 WEIR_INLINE void weir_limiter_charge(struct weir_limiter *limiter, u32 bytes)
 {

@@ -189,7 +189,7 @@ fn period(broker: &mut RackBroker, now: Instant) {
         .allocator()
         .leaves()
         .iter()
-        .map(|service| MeterReading { service: *service, bytes, network: Default::default() })
+        .map(|service| MeterReading { service: *service, bytes, waits: false, network: Default::default() })
         .collect();
     while let Some(output) = broker.poll_output() {
         if output == Output::ReadMeters {

@@ -242,7 +242,12 @@ impl Driver {
                     self.bytes += 10_000_000;
                     let bytes = PerDirection::both(Bytes::new(self.bytes));
                     let readings: Vec<MeterReading> = (self.broker.allocator().leaves().iter())
-                        .map(|service| MeterReading { service: *service, bytes, network: Default::default() })
+                        .map(|service| MeterReading {
+                            service: *service,
+                            bytes,
+                            waits: false,
+                            network: Default::default(),
+                        })
                         .collect();
                     self.broker.handle_input(self.now, Input::Meters(&readings));
                 }

@@ -63,7 +63,12 @@ fn run(on: impl Fn(u64, u64) -> bool) -> Vec<f64> {
                         let bytes = PerDirection { tx: Bytes::new(*sent), rx: Bytes::ZERO };
                         broker.handle_input(
                             now,
-                            Input::Meters(&[MeterReading { service, bytes, network: Default::default() }]),
+                            Input::Meters(&[MeterReading {
+                                service,
+                                bytes,
+                                waits: false,
+                                network: Default::default(),
+                            }]),
                         );
                     }
                     Output::ReportRack(report) => fabric.handle_input(now, FabricInput::Report(&report)),

@@ -48,6 +48,7 @@ fn period(broker: &mut RackBroker, machine: u64, second: u64) -> Vec<Output> {
                     .map(|i| MeterReading {
                         service: broker.allocator().leaves()[i as usize],
                         bytes: PerDirection { tx: bytes(i), rx: bytes(i + 1) },
+                        waits: false,
                         network: Default::default(),
                     })
                     .collect();

@@ -98,7 +98,7 @@ impl Rack {
                         if self.direction == Direction::Rx {
                             std::mem::swap(&mut bytes.tx, &mut bytes.rx);
                         }
-                        let reading = MeterReading { service: A, bytes, network };
+                        let reading = MeterReading { service: A, bytes, waits: false, network };
                         broker.handle_input(now, Input::Meters(&[reading]));
                     }
                     Output::Broadcast(report) => reports.push(report),

@@ -54,7 +54,8 @@ impl Rack {
             match output {
                 Output::ReadMeters => {
                     let bytes = PerDirection::both(Bytes::new(self.tenths * 12_500_000));
-                    let reading = MeterReading { service: ServiceId(0), bytes, network: Default::default() };
+                    let reading =
+                        MeterReading { service: ServiceId(0), bytes, waits: false, network: Default::default() };
                     self.brokers[machine].handle_input(now, Input::Meters(&[reading]));
                 }
                 Output::Broadcast(report) => self.input(other, Input::Report(&report)),

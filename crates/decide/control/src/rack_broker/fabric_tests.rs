@@ -63,7 +63,7 @@ impl Host {
                     let bytes = PerDirection { tx: Bytes::new(self.sent), rx: Bytes::ZERO };
                     self.broker.handle_input(
                         at(seconds),
-                        Input::Meters(&[MeterReading { service: A, bytes, network: Default::default() }]),
+                        Input::Meters(&[MeterReading { service: A, bytes, waits: false, network: Default::default() }]),
                     );
                 }
                 Output::Broadcast(report) => self.broadcasts.push(report),

@@ -80,7 +80,7 @@ impl Machine {
                 Output::ReadMeters => {
                     let counted = self.sent - self.sent % self.burst;
                     let bytes = PerDirection { tx: Bytes::new(counted as u64), rx: Bytes::ZERO };
-                    let reading = MeterReading { service: A, bytes, network: Default::default() };
+                    let reading = MeterReading { service: A, bytes, waits: false, network: Default::default() };
                     self.broker.handle_input(at(tenths), Input::Meters(&[reading]));
                 }
                 Output::Broadcast(report) => reported.push(report),

@@ -67,6 +67,7 @@ impl RackBroker {
             let window = &mut self.meters.windows[leaf][direction];
             let arrived = bytes != window.counter();
             let by_law = direction == Direction::Rx && self.config.rule == LimitRule::Ceilings && arrived;
+            let waits = direction == Direction::Tx && reading.waits;
             let throttled = by_law && is_rate_lowered(&reading.network, limit);
             // The interface's share, where that is lower.
             let capacity = reading.network.capacity;
@@ -76,7 +77,7 @@ impl RackBroker {
             let limit = limit.min(ceiling).min(capacity);
             let (lowered, contended) =
                 (self.own.lowered[direction][leaf], self.own.contended[direction] && full[direction]);
-            window.read(bytes, Conditions { time, limit, lowered, throttled, single, recent, contended }, period)
+            window.read(bytes, Conditions { time, limit, lowered, throttled, waits, single, recent, contended }, period)
         };
         let mut row = UsageRow { service: reading.service, tx: demand(Direction::Tx), rx: demand(Direction::Rx) };
         let marks = Marks::between(&before, &reading.network);

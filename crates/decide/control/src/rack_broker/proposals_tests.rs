@@ -44,6 +44,7 @@ impl Host {
                     let reading = |(service, sent)| MeterReading {
                         service,
                         bytes: PerDirection { tx: Bytes::new(sent), rx: Bytes::ZERO },
+                        waits: false,
                         network: Default::default(),
                     };
                     let readings = [(A, self.sent[0]), (B, self.sent[1])].map(reading);

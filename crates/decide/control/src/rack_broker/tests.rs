@@ -52,6 +52,7 @@ impl Host {
                     let reading = |service, bytes| MeterReading {
                         service,
                         bytes: PerDirection { tx: Bytes::new(bytes), rx: Bytes::ZERO },
+                        waits: false,
                         network: Default::default(),
                     };
                     let readings = [reading(A, self.sent[0]), reading(B, self.sent[1])];
@@ -145,7 +146,7 @@ fn machine_without_peers_enforces_the_rack_policy() {
         let bytes = PerDirection { tx: Bytes::new(second * 1_250_000_000), rx: Bytes::ZERO };
         broker.handle_input(
             at(second),
-            Input::Meters(&[MeterReading { service: A, bytes, network: Default::default() }]),
+            Input::Meters(&[MeterReading { service: A, bytes, waits: false, network: Default::default() }]),
         );
         let Some(Output::SetLimits(limits)) = broker.poll_output() else {
             panic!("a machine without peers broadcasts nothing")
@@ -233,7 +234,12 @@ fn reports_of_many_services_are_split_and_cover_all() {
         assert_eq!(m1.poll_output(), Some(Output::ReadMeters));
         let bytes = |i: u64| PerDirection { tx: Bytes::new(second * (i + 1) * 125), rx: Bytes::ZERO };
         let readings: Vec<_> = (0..400)
-            .map(|i| MeterReading { service: ServiceId(i), bytes: bytes(u64::from(i)), network: Default::default() })
+            .map(|i| MeterReading {
+                service: ServiceId(i),
+                bytes: bytes(u64::from(i)),
+                waits: false,
+                network: Default::default(),
+            })
             .collect();
         m1.handle_input(at(second), Input::Meters(&readings));
         reports.clear();
@@ -268,7 +274,7 @@ fn limits_when_receiving(seconds: impl IntoIterator<Item = (u64, NetworkReading)
         broker.handle_input(at(second), Input::Timeout);
         assert_eq!(broker.poll_output(), Some(Output::ReadMeters));
         let bytes = PerDirection { tx: Bytes::ZERO, rx: Bytes::new(received) };
-        broker.handle_input(at(second), Input::Meters(&[MeterReading { service: A, bytes, network }]));
+        broker.handle_input(at(second), Input::Meters(&[MeterReading { service: A, bytes, waits: false, network }]));
         let Some(Output::SetLimits(set)) = broker.poll_output() else {
             panic!("a machine without peers broadcasts nothing")
         };

@@ -44,6 +44,7 @@ impl Rack {
         let reading = |leaf| MeterReading {
             service: ServiceId(leaf),
             bytes: PerDirection::default(),
+            waits: false,
             network: NetworkReading { rate: Some(Bandwidth::from_mbps(10)), ..NetworkReading::default() },
         };
         let brokers = (0..MACHINES as u32).map(broker).collect();

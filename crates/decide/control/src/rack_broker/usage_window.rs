@@ -31,6 +31,10 @@ use crate::report::Demand;
 use std::collections::VecDeque;
 use weir_units::{Bandwidth, Bytes, Duration};
 
+/// The least that limits admit in a period so that its tenths show whether a service fills them: ten packets. Below
+/// that, waiting packets do.
+const TENTHS_SHOW: Bytes = Bytes::new(15_140);
+
 /// The conditions of an interval.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Conditions {
@@ -42,6 +46,8 @@ pub(super) struct Conditions {
     pub(super) lowered: bool,
     /// Whether the rate law of receiving throttled the senders.
     pub(super) throttled: bool,
+    /// Whether packets wait for the limit.
+    pub(super) waits: bool,
     /// Whether no later interval of the same period shows a burst that this one missed.
     pub(super) single: bool,
     /// Whether the last interval alone may show the usage. A receiving service's interval contains
@@ -119,7 +125,8 @@ impl UsageWindow {
         let (last, all) = (self.sum(1), self.sum(period));
         // A single reading may miss a burst; of several in a period the next one shows it.
         let fills_period = if of.single { fills_with_burst } else { fills };
-        let filled = of.throttled || fills(last.bytes, last.admitted) || fills_period(all.bytes, all.admitted);
+        let throttled = of.throttled || (of.waits && all.admitted < TENTHS_SHOW);
+        let filled = throttled || fills(last.bytes, last.admitted) || fills_period(all.bytes, all.admitted);
         self.unfilled_for = if filled { 0 } else { (self.unfilled_for + 1).min(period) };
         self.backlogged_for = match self.backlogged_for {
             _ if of.limit.is_unlimited() => 0,
@@ -128,7 +135,7 @@ impl UsageWindow {
                 let since = (since + 1).min(period);
                 let sum = self.sum(since);
                 let stays = self.unfilled_for < period && fills_with_burst(sum.bytes, sum.admitted);
-                if stays || of.throttled { since } else { 0 }
+                if stays || throttled { since } else { 0 }
             }
         };
     }
@@ -163,6 +170,7 @@ mod tests {
             limit,
             lowered: false,
             throttled: false,
+            waits: false,
             single: false,
             recent: true,
             contended: false,
@@ -221,6 +229,7 @@ mod tests {
             limit: Bandwidth::from_mbps(10),
             lowered: false,
             throttled: false,
+            waits: false,
             single: false,
             recent: true,
             contended: false,
@@ -240,6 +249,7 @@ mod tests {
             limit,
             lowered: false,
             throttled: false,
+            waits: false,
             single: false,
             recent: true,
             contended: false,
@@ -253,7 +263,16 @@ mod tests {
         let mut window = UsageWindow { counter: before, ..UsageWindow::default() };
         window.read(
             after,
-            Conditions { time, limit, lowered, throttled: false, single: true, recent: true, contended: false },
+            Conditions {
+                time,
+                limit,
+                lowered,
+                throttled: false,
+                waits: false,
+                single: true,
+                recent: true,
+                contended: false,
+            },
             time,
         )
     }

@@ -569,7 +569,7 @@ impl World {
                 let network = machine.marks.reading((received, marked), usage, laws.get(leaf).copied());
                 checkers.read(index, leaf, now, received, marked, &network);
                 let bytes = PerDirection { tx: bytes(machine.counted.tx[leaf]), rx: bytes(received) };
-                MeterReading { service: *service, bytes, network }
+                MeterReading { service: *service, bytes, waits: false, network }
             })
             .collect()
     }

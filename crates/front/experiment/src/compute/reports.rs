@@ -81,6 +81,7 @@ fn reports_of(services: u32, machines: u32) -> Result<Reports, ComputeError> {
                     let reading = |((service, _), bytes): ((_, _), &PerDirection<Bytes>)| MeterReading {
                         service,
                         bytes: *bytes,
+                        waits: false,
                         network: Default::default(),
                     };
                     let readings: Vec<MeterReading> = leaves.map(reading).collect();

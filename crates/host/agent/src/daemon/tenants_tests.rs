@@ -104,7 +104,7 @@ fn usage_is_for_a_controller_of_the_same_policy() {
     tenants.interval = Some(Duration::from_secs(1));
     let meters = |mb: u64| {
         let bytes = PerDirection { tx: Bytes::new(mb * 1_000_000), rx: Bytes::ZERO };
-        [MeterReading { service: service(&config, "red"), bytes, network: Default::default() }]
+        [MeterReading { service: service(&config, "red"), bytes, waits: false, network: Default::default() }]
     };
     let mut usages = |has_own_policy| {
         tenants.has_own_policy = has_own_policy;

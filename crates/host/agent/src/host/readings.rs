@@ -199,7 +199,12 @@ impl Host {
                 capacity: meter.capacity,
             };
             let Traffic { sent, received, .. } = traffic;
-            Ok(MeterReading { service: *service, bytes: PerDirection { tx: sent, rx: received }, network })
+            Ok(MeterReading {
+                service: *service,
+                bytes: PerDirection { tx: sent, rx: received },
+                waits: false,
+                network,
+            })
         };
         self.leaves.iter().zip(self.since_start()).map(reading).collect()
     }

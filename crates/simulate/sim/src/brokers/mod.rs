@@ -241,6 +241,7 @@ impl Brokers {
                 let reading = |(service, service_index)| MeterReading {
                     service,
                     bytes: world.host_bytes(host, service_index),
+                    waits: world.waiting(host, service_index) > 0,
                     network: world.network_reading(host, service_index),
                 };
                 let readings: Vec<MeterReading> = self.indices.iter().map(reading).collect();

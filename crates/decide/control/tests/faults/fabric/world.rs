@@ -492,7 +492,7 @@ impl World {
                 let reading = |(leaf, service): (usize, &ServiceId)| {
                     let network = traffic.network(leaf);
                     checkers.read(machine, leaf, self.now, traffic.received(leaf), &network);
-                    MeterReading { service: *service, bytes: traffic.bytes(leaf), network }
+                    MeterReading { service: *service, bytes: traffic.bytes(leaf), waits: false, network }
                 };
                 let readings: Vec<MeterReading> = self.leaves.iter().enumerate().map(reading).collect();
                 rack.handle_input(local, Input::Meters(&readings));
