@@ -116,7 +116,10 @@ WEIR_INLINE u64 weir_limiter_rate_from(struct weir_limiter *limiter, u64 now, u6
 
 	if (rate > limiter->rate)
 		from = weir_limiter_earliest(limiter, now);
-	return from - now <= horizon ? from : now;
+	if (from - now > horizon)
+		from = now;
+	WEIR_MERGE_PATHS();
+	return from;
 }
 
 /* Charges a packet of `bytes` to a limiter that is settled at the time of the packet. */
@@ -142,8 +145,8 @@ WEIR_INLINE void weir_limiter_refund(struct weir_limiter *limiter, u32 bytes)
 /*
  * Charges a packet of `bytes` offered at `now` and returns its departure time. It is not before
  * `now`, and not before the departure of an earlier packet, except after a rate increase: earlier
- * packets then keep their later times. To preserve the order, queue behind the limiter or limit how
- * far ahead departures may lie.
+ * packets then keep their later times. To preserve the order, queue behind the limiter, or let the
+ * increase hold from the next departure on (weir_limiter_rate_from).
  */
 WEIR_INLINE u64 weir_limiter_departure(struct weir_limiter *limiter, u64 now, u32 bytes)
 {

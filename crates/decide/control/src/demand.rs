@@ -11,6 +11,8 @@
 //! - **Bursts**: a meter counts a sender's burst at once, so a period may show up to [`BURST`] too
 //!   little. Usage that would fill the limit with one more burst counts as backlogged from half of
 //!   the limit on, where the limit admits at least one burst in a period.
+//! - **A few packets**: where the limits on sending admit less than ten packets in a period, one packet
+//!   is more than the tenth that decides. Packets that wait in the host then show the backlog.
 //! - **Throttled by the rate law**: a receiving service under a limit, whose fair rate R is below its
 //!   capacity by a tenth, is backlogged, however little it received: R rises to the capacity while
 //!   less than that arrives, so some sender would send more.

@@ -124,7 +124,7 @@ pub struct MeterReading {
     pub service: ServiceId,
     /// Bytes transmitted and received.
     pub bytes: PerDirection<Bytes>,
-    /// Whether packets wait for its limit on sending.
+    /// Whether packets of the service wait in the host.
     pub waits: bool,
     /// Congestion counters of its receive meter; the default where there is none.
     pub network: NetworkReading,

@@ -10,6 +10,8 @@
 //!   interval, or in the last period. It remains backlogged until it has not filled its limit for a
 //!   period, or has used less than nine tenths of its limits since it became backlogged, at most in
 //!   the last period, even with a [`BURST`] added, which the meter may count later.
+//! - Where its limits admit less than ten packets in a period, tenths show nothing, and waiting
+//!   packets make a sending service backlogged.
 //! - At a full uplink a service that is not backlogged demands more than it uses, so that the
 //!   others leave it room to grow: twice as much where that begins or its usage grew by a tenth;
 //!   the excess halves with each period without growth (`margin.rs`).
@@ -46,7 +48,7 @@ pub(super) struct Conditions {
     pub(super) lowered: bool,
     /// Whether the rate law of receiving throttled the senders.
     pub(super) throttled: bool,
-    /// Whether packets wait for the limit.
+    /// Whether packets wait in the sending host.
     pub(super) waits: bool,
     /// Whether no later interval of the same period shows a burst that this one missed.
     pub(super) single: bool,
@@ -239,6 +241,26 @@ mod tests {
         assert_eq!(window.read(Bytes::new(1_000), of(PERIOD * 3), PERIOD), Demand::default());
         let demand = window.read(Bytes::new(1_876_000), of(PERIOD * 3), PERIOD);
         assert_eq!(demand, Demand { usage: rounded(Bandwidth::from_mbps(5)), backlogged: false });
+    }
+
+    #[test]
+    fn waiting_packets_show_the_backlog_under_a_limit_of_few_packets() {
+        let of = |kbps: u64, waits| Conditions {
+            time: TENTH,
+            limit: Bandwidth::from_bps(kbps * 1_000),
+            lowered: false,
+            throttled: false,
+            waits,
+            single: false,
+            recent: true,
+            contended: false,
+        };
+        // 19 kb/s: a packet every 0.64 s; 121 kb/s: ten packets in a period.
+        for (kbps, waits, backlogged) in [(19, true, true), (19, false, false), (120, true, true), (122, true, false)] {
+            let mut window = UsageWindow::default();
+            let demands: Vec<Demand> = (0..20).map(|_| window.read(Bytes::ZERO, of(kbps, waits), PERIOD)).collect();
+            assert_eq!(demands[19].backlogged, backlogged, "{kbps} kb/s");
+        }
     }
 
     #[test]

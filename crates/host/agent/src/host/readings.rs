@@ -198,13 +198,9 @@ impl Host {
                 rate: (!meter.rate.is_unlimited()).then_some(meter.rate),
                 capacity: meter.capacity,
             };
-            let Traffic { sent, received, .. } = traffic;
-            Ok(MeterReading {
-                service: *service,
-                bytes: PerDirection { tx: sent, rx: received },
-                waits: false,
-                network,
-            })
+            let Traffic { offered, sent, dropped, received } = traffic;
+            let waits = offered > sent + dropped;
+            Ok(MeterReading { service: *service, bytes: PerDirection { tx: sent, rx: received }, waits, network })
         };
         self.leaves.iter().zip(self.since_start()).map(reading).collect()
     }
