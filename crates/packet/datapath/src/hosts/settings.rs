@@ -61,7 +61,8 @@ fn side(meter: &abi::InterfaceMeter, generation: u32) -> abi::Interface {
 impl Hosts {
     /// The configuration of hosts with departure times, before any shaper.
     pub(super) fn configure(&mut self) {
-        let grain = self.frame * BURST_FRAMES * u64::from(abi::GRAIN_BURSTS);
+        // Transports of the simulator send frames, and no segments for the interface to divide: a burst is a frame.
+        let grain = self.frame * u64::from(abi::GRAIN_BURSTS);
         self.tables.config = vec![abi::Config {
             enforces: 1,
             paces: 1,
