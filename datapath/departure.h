@@ -339,7 +339,6 @@ WEIR_INLINE u32 weir_sender_departure(struct weir_sender *sender, const struct w
 		sender->waited_at = now;
 	}
 	sender->sent += bytes;
-	sender->latest = *departure;
 	return leaves | newcomer;
 }
 
@@ -481,6 +480,7 @@ WEIR_INLINE u32 weir_depart(struct weir_cpu_batch *batch, struct weir_limiter *p
 	/* a refund, or a limit that was lifted */
 	if (last > *departure && last - *departure <= pacing->horizon)
 		*departure = last;
+	sender->latest = *departure;
 	lease->last = *departure > now ? *departure : 0;
 	if (leaves == WEIR_LEAVES_COMMITTED && *departure > now)
 		weir_depart_lease(lease, destination, sender, machine, pacing, now, bytes, wanted, *departure);

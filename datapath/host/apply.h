@@ -63,8 +63,10 @@ WEIR_INLINE u32 weir_apply_feedback(WEIR_HOST const struct weir_config *config,
 	u64 rate = feedback->rate;
 	int newer;
 
+	if (!egress || !pacing)
+		return 0;
 	/* Most replays end here, without the lock. */
-	if (!egress || !pacing || !weir_feedback_newer(feedback->epoch, feedback->sequence, entry->epoch, entry->sequence))
+	if (!weir_feedback_newer(feedback->epoch, feedback->sequence, entry->epoch, entry->sequence))
 		return 0;
 	WEIR_LOCK(&egress->lock);
 	/* Another CPU may have applied newer feedback, or this packet's duplicate, since the check. */

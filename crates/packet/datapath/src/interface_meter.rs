@@ -15,6 +15,21 @@ use weir_policy::{Share, Sharing};
 use weir_shaping::{LeafShare, ShaperConfig, ShaperParameters};
 use weir_units::{Bandwidth, Bytes, Direction, Duration, Instant, MachineId, Weight};
 
+/// As [`InterfaceMeter::configuration`].
+pub(crate) fn configuration(meter: &abi::InterfaceMeter, generation: u32) -> abi::Interface {
+    abi::Interface {
+        law: meter.law,
+        capacity: meter.capacity,
+        total: meter.total,
+        minima: meter.minima,
+        saturated_rate: meter.saturated_rate,
+        lightest: meter.lightest,
+        weighs: meter.weighs,
+        generation,
+        reserved: 0,
+    }
+}
+
 /// Meters all services at one interface.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct InterfaceMeter {
@@ -128,18 +143,7 @@ impl InterfaceMeter {
 
     /// The configuration from which a host makes this meter, before any traffic; another `generation` makes it anew.
     pub fn configuration(&self, generation: u32) -> abi::Interface {
-        let raw = &self.raw;
-        abi::Interface {
-            law: raw.law,
-            capacity: raw.capacity,
-            total: raw.total,
-            minima: raw.minima,
-            saturated_rate: raw.saturated_rate,
-            lightest: raw.lightest,
-            weighs: raw.weighs,
-            generation,
-            reserved: 0,
-        }
+        configuration(&self.raw, generation)
     }
 
     /// The structure that the kernel's programs read.

@@ -19,7 +19,6 @@
 //! | [`Destination`] | feedback → the pace to one destination | `destination.h` |
 //! | [`Pacer`] | a service's packets → their departures from a shared interface | `departure.h`, `lease.h` |
 //! | [`Host`] | packets, feedback, ticks → departures, verdicts, rates of one host | `host/host.h` |
-//! | [`Hosts`] | packets of many hosts → departures, verdicts and feedback | all of the above, `tick.h` of the programs |
 //! | [`Hosts`] | packets of many hosts → departures, verdicts, feedback | all of the above, in the programs' order |
 //! | [`PortQueues`] | a switch port's packets → lengths of its queues | `port_queues.h` |
 //! | [`CreditPort`] | PACE: allocations → credits for which a port has room; data → late or not | `credit.h` |

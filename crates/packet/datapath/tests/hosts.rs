@@ -33,6 +33,45 @@ fn worked_example() {
     assert_eq!(hosts.send(1, 0, at(5), 1514), Some(at(5)));
 }
 
+/// The departures of `count` frames at 1 ms of a host whose limit rises from `before` to `after` then, behind `waiting`
+/// frames at 0; and the last of theirs.
+fn departures_after_a_rise(before: Bandwidth, waiting: usize, after: Bandwidth, count: usize) -> (Vec<u64>, u64) {
+    let mut hosts = Hosts::new(1, FRAME);
+    hosts.set_limit(0, 0, before);
+    let send = |hosts: &mut Hosts, now| hosts.send(0, 0, at(now), 1514).expect("within the horizon").nanos();
+    let last = (0..waiting).map(|_| send(&mut hosts, 0)).last().expect("a frame waits");
+    hosts.set_limit(0, 0, after);
+    ((0..count).map(|_| send(&mut hosts, 1_000_000)).collect(), last)
+}
+
+#[test]
+fn rise_of_a_limit_overtakes_no_packet_and_leads_to_no_burst() {
+    // A frame takes 1 ms, and then 100 us; the burst is then a millisecond, ten frames.
+    let (departures, last) =
+        departures_after_a_rise(Bandwidth::from_bps(12_112_000), 12, Bandwidth::from_bps(121_120_000), 100);
+    assert_eq!(last, 10_000_000);
+    assert!(departures[0] >= last && departures.is_sorted(), "{departures:?}");
+    for (first, from) in departures.iter().enumerate() {
+        for (frames, until) in departures[first..].iter().enumerate() {
+            assert!(frames as u64 * 100_000 <= until - from + 1_000_000, "{frames} frames from {from} to {until} ns");
+        }
+    }
+    // The next departure of the lower limit is at 11 ms, and nine frames are in the burst.
+    assert_eq!(departures[99], 11_000_000 + (99 - 9) * 100_000 + 1, "rounded up");
+}
+
+#[test]
+fn limit_that_is_lifted_overtakes_no_packet() {
+    let (departures, last) = departures_after_a_rise(Bandwidth::from_bps(12_112_000), 12, Bandwidth::UNLIMITED, 3);
+    assert_eq!(departures, [last; 3]);
+}
+
+#[test]
+fn rise_behind_a_departure_beyond_the_horizon_holds_at_once() {
+    let (departures, last) = departures_after_a_rise(Bandwidth::from_bps(200_000), 3, Bandwidth::from_mbps(50), 1);
+    assert_eq!((departures[0], last), (1_000_000, 60_560_000));
+}
+
 /// Two services, of which one has a root limit, depart as by a pacer whose ticks come from a timer.
 #[test]
 fn departures_are_those_of_a_pacer_with_a_timer() {

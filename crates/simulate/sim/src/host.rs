@@ -11,8 +11,8 @@
 //! nothing: its packets go straight to the interface. In any other host the code of the kernel's programs
 //! ([`weir_datapath::Hosts`]) decides about each packet when it enters, as Linux does with departure times: it leaves
 //! at once, waits for its departure in one event, or is dropped because its departure is beyond the horizon. A
-//! departure is computed once: a new limit holds from the next packet on. Packets that already wait keep theirs, so
-//! later ones can overtake them when a limit rises, as on Linux.
+//! departure is computed once: a new limit holds from the next packet on, and a higher one from the next departure
+//! (`docs/design/departure.md`, order).
 //!
 //! The interface takes services in turn, or orders by the discipline of the network's queues
 //! (strict priority, pFabric), or is first in, first out with a buffer and marks

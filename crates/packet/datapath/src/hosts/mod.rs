@@ -51,7 +51,7 @@ pub struct Arrival {
     pub peer: Peer,
 }
 
-/// What becomes of a packet that has arrived, and the feedback to its source.
+/// The decision about a packet that has arrived, and the feedback to its source.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Reception {
     /// The policer's decision.
@@ -171,8 +171,12 @@ impl Hosts {
     #[inline]
     pub fn send(&mut self, host: usize, service: usize, now: Instant, bytes: u32) -> Option<Instant> {
         let Some(timer) = self.timers.get(host) else { return Some(now) };
-        let rules = &self.tables.sendings[host * self.services + service];
-        if self.tables.pacings[host].rate | rules.limit | rules.static_limit == 0 {
+        let index = host * self.services + service;
+        let rules = &self.tables.sendings[index];
+        let unlimited = self.tables.pacings[host].rate | rules.limit | rules.static_limit == 0;
+        let sender = &self.tables.service_egresses[index].sender;
+        // Packets can wait for a limit that has been lifted.
+        if unlimited && sender.latest.max(sender.lease.end) <= now.nanos() {
             return Some(now);
         }
         if now.nanos() >= timer.due {

@@ -1,7 +1,8 @@
-//! What an agent writes into the tables of its host, for all hosts.
+//! The configuration that an agent writes into the tables of its host, for all hosts.
 
 use super::{Hosts, Timer};
 use crate::departure::PacingConfig;
+use crate::interface_meter::configuration;
 use crate::parameters::{destination_rules, limit, receive_law};
 use crate::{FeedbackSampler, InterfaceMeter, ReceiveMeter, abi};
 use std::sync::Arc;
@@ -43,21 +44,6 @@ fn next(generation: u32) -> u32 {
     generation.wrapping_add(1).max(1)
 }
 
-/// The configuration of a side whose meter this is, before any traffic.
-fn side(meter: &abi::InterfaceMeter, generation: u32) -> abi::Interface {
-    abi::Interface {
-        law: meter.law,
-        capacity: meter.capacity,
-        total: meter.total,
-        minima: meter.minima,
-        saturated_rate: meter.saturated_rate,
-        lightest: meter.lightest,
-        weighs: meter.weighs,
-        generation,
-        reserved: 0,
-    }
-}
-
 impl Hosts {
     /// The configuration of hosts with departure times, before any shaper.
     pub(super) fn configure(&mut self) {
@@ -97,7 +83,7 @@ impl Hosts {
         let tables = &mut self.tables;
         self.timers.resize(hosts, Timer::default());
         tables.pacings.resize(hosts, pacing.raw());
-        tables.interfaces.resize(hosts * abi::SIDES as usize, side(&meter, 1));
+        tables.interfaces.resize(hosts * abi::SIDES as usize, configuration(&meter, 1));
         tables.states.resize(hosts, state);
         tables.interface_egresses.resize(hosts, abi::InterfaceEgress::default());
         tables.sendings.resize(hosts * self.services, rules);
@@ -115,10 +101,11 @@ impl Hosts {
     fn set_side(&mut self, host: usize, side_of: u32, now: Instant, meter: abi::InterfaceMeter) {
         let there = &mut self.tables.interfaces[host * abi::SIDES as usize + side_of as usize];
         let state = &mut self.tables.states[host];
-        if *there == side(&meter, there.generation) && (side_of == abi::SIDE_SENDING || state.generation != 0) {
+        if *there == configuration(&meter, there.generation) && (side_of == abi::SIDE_SENDING || state.generation != 0)
+        {
             return;
         }
-        *there = side(&meter, next(there.generation));
+        *there = configuration(&meter, next(there.generation));
         let mut meter = meter;
         meter.window.opened_at = now.nanos();
         match side_of {
