@@ -61,15 +61,8 @@ fn run(on: impl Fn(u64, u64) -> bool) -> Vec<f64> {
                     Output::ReadMeters => {
                         let service = broker.allocator().leaves()[0];
                         let bytes = PerDirection { tx: Bytes::new(*sent), rx: Bytes::ZERO };
-                        broker.handle_input(
-                            now,
-                            Input::Meters(&[MeterReading {
-                                service,
-                                bytes,
-                                waits: false,
-                                network: Default::default(),
-                            }]),
-                        );
+                        let reading = MeterReading { service, bytes, waits: false, network: Default::default() };
+                        broker.handle_input(now, Input::Meters(&[reading]));
                     }
                     Output::ReportRack(report) => fabric.handle_input(now, FabricInput::Report(&report)),
                     Output::Broadcast(_) | Output::Relay(_) | Output::ShutOut(_) => panic!("each rack has one machine"),

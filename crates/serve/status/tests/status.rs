@@ -36,7 +36,7 @@ fn policy() -> Arc<Policy> {
 
 fn reading(service: u32, tx: u64, rx: u64) -> MeterReading {
     let bytes = PerDirection { tx: Bytes::new(tx), rx: Bytes::new(rx) };
-    MeterReading { service: ServiceId(service), bytes, network: NetworkReading::default() }
+    MeterReading { service: ServiceId(service), bytes, waits: false, network: NetworkReading::default() }
 }
 
 fn broker(policy: &Arc<Policy>, machine: MachineId) -> RackBroker {
