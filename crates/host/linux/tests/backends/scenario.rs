@@ -172,6 +172,12 @@ impl Run {
         late.map(|arrival| arrival.at.saturating_sub(self.offered[arrival.offer])).max().unwrap_or_default()
     }
 
+    /// When the last of the packets left that were handed over at such times.
+    pub(crate) fn last_of(&self, when: impl Fn(Duration) -> bool) -> Duration {
+        let those = self.arrivals.iter().filter(|arrival| when(self.offered[arrival.offer]));
+        those.map(|arrival| arrival.at).max().expect("a packet")
+    }
+
     /// Packets that left before one which was offered earlier.
     pub(crate) fn overtakers(&self) -> usize {
         let mut first = usize::MAX;
