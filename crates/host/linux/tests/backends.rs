@@ -199,7 +199,6 @@ fn fq_releases_packets_as_computed() {
     part("packets that left", |run| run.arrivals.len() as f64);
     part("bytes above the new limit", |run| above(run, lead(mbps(4)), mbps(1)) as f64);
     part("longest time without a packet", |run| run.longest_gap(run.change(), CHANGE * 6).as_secs_f64());
-    assert_eq!([fq.overtakers(), computed.overtakers()], [0, 0]);
 }
 
 fn higher(name: &str, at: Duration, old: Bandwidth, new: Bandwidth) -> Both {
