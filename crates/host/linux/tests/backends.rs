@@ -217,6 +217,11 @@ fn higher(name: &str, at: Duration, old: Bandwidth, new: Bandwidth) -> Both {
     let time = CHANGE / 10;
     let after = edt.bytes(edt.change() + rise.applies, time);
     assert!(after + 2 * FRAME >= bytes_in(time, new), "{after} B in {time:?} at {new}");
+    if !rise.overtakes {
+        // As a limiter without changes.
+        let most = bytes_in(time, new) + burst(new) + 2 * FRAME;
+        assert!(after <= most, "{after} B in {time:?} at {new}, after {:?}", rise.applies);
+    }
     assert_eq!(edt.overtakers() > 0, rise.overtakes, "{} packets out of order", edt.overtakers());
     both
 }
@@ -232,6 +237,16 @@ fn higher_limit_applies_at_once_or_to_later_packets() {
     // All that waits at the old limit leaves at the new one.
     let (bytes, most) = (htb.bytes(htb.change(), lead(old)), bytes_in(lead(old), new));
     assert!(bytes as f64 >= most as f64 * SHARED_LEAST, "{bytes} B of {most} B");
+}
+
+/// Stamps are half of the horizon ahead.
+#[test]
+fn higher_limit_holds_from_the_next_departure() {
+    if skipped() {
+        return;
+    }
+    let _alone = alone();
+    higher("k4", HORIZON * 2 / 5, mbps(80), mbps(160));
 }
 
 /// The part of service 0 in the bytes that left in a time after another.
