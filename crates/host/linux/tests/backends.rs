@@ -249,6 +249,16 @@ fn higher_limit_holds_from_the_next_departure() {
     higher("k4", HORIZON * 2 / 5, mbps(80), mbps(160));
 }
 
+/// Stamps are as far ahead as the horizon, as those of any service that is offered more than a limit of 78 Mb/s.
+#[test]
+fn higher_limit_holds_from_the_next_departure_at_the_horizon() {
+    if skipped() {
+        return;
+    }
+    let _alone = alone();
+    higher("k13", CHANGE, mbps(80), mbps(160));
+}
+
 /// The part of service 0 in the bytes that left in a time after another.
 fn part(run: &Run, scenario: &Scenario, since: Duration, time: Duration) -> f64 {
     let own = run.bytes_of(scenario, 0, since, time) as f64;
