@@ -23,8 +23,8 @@
  * rate by an eighth.
  *
  * A departure is never revised. A higher limit therefore holds from the next departure at the lower
- * one, so that later packets do not overtake, unless that is beyond the horizon. A lower limit holds
- * from now on: the debt is repaid at its rate.
+ * one, so that later packets do not overtake, unless that is far beyond the horizon. A lower limit
+ * holds from now on: the debt is repaid at its rate.
  *
  * A packet that would wait beyond the horizon is dropped, unless less than `queue` bytes wait. To
  * take the lock of the limiters once for several packets, a CPU charges packets that leave at once
@@ -474,8 +474,11 @@ WEIR_INLINE u32 weir_depart(struct weir_cpu_batch *batch, struct weir_limiter *p
 	if (destination && weir_pacing_pass(pacing, destination, now, bytes, departure))
 		return WEIR_LEAVES_NEVER;
 	leaves = weir_sender_departure(sender, rules, pacing, meter, machine, now, bytes, static_only, departure);
-	if (leaves == WEIR_LEAVES_NEVER)
+	if (leaves == WEIR_LEAVES_NEVER) {
+		if (destination)
+			weir_limiter_refund(destination, bytes);
 		return leaves;
+	}
 	weir_machine_egress_departure(machine, pacing, now, bytes, leaves, departure);
 	/* a refund, or a limit that was lifted */
 	if (last > *departure && last - *departure <= pacing->horizon)

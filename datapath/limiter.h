@@ -108,7 +108,9 @@ WEIR_INLINE u64 weir_limiter_earliest(struct weir_limiter *limiter, u64 now)
 /*
  * Returns the time from which `rate` holds if packets have departures already, which are never
  * revised: `now`, or after an increase the next departure at the present rate, so that no later packet
- * overtakes. A next departure more than `horizon` ns ahead does not delay the increase.
+ * overtakes, at most `horizon` ns ahead. If that is more than two horizons ahead, order would cost
+ * more than it is worth, and the increase holds at once. A queue of packets up to the horizon has its
+ * next departure one packet beyond it.
  */
 WEIR_INLINE u64 weir_limiter_rate_from(struct weir_limiter *limiter, u64 now, u64 rate, u64 horizon)
 {
@@ -116,8 +118,10 @@ WEIR_INLINE u64 weir_limiter_rate_from(struct weir_limiter *limiter, u64 now, u6
 
 	if (rate > limiter->rate)
 		from = weir_limiter_earliest(limiter, now);
-	if (from - now > horizon)
+	if (from - now > 2 * horizon)
 		from = now;
+	if (from - now > horizon)
+		from = now + horizon;
 	WEIR_MERGE_PATHS();
 	return from;
 }
