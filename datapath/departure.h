@@ -22,6 +22,10 @@
  * returns there if a service newly exceeds its committed share, or if committed bytes exceed the
  * rate by an eighth.
  *
+ * A departure is never revised. A higher limit therefore holds from the next departure at the lower
+ * one, so that later packets do not overtake, unless that is far beyond the horizon. A lower limit
+ * holds from now on: the debt is repaid at its rate.
+ *
  * A packet that would wait beyond the horizon is dropped, unless less than `queue` bytes wait. To
  * take the lock of the limiters once for several packets, a CPU charges packets that leave at once
  * in batches, and packets that wait use a lease (lease.h).
@@ -145,8 +149,17 @@ WEIR_INLINE void weir_pacing_set(const struct weir_pacing *pacing, struct weir_l
 		burst = pacing->burst;
 	if (burst > WEIR_CHARGE_MAX)
 		burst = WEIR_CHARGE_MAX;
-	weir_limiter_set_rate(limiter, now, rate);
+	weir_limiter_set_rate(limiter, weir_limiter_rate_from(limiter, now, rate, pacing->horizon), rate);
 	weir_limiter_set_burst(limiter, (u32)burst);
+}
+
+/*
+ * Prepares a destination limiter for a new `rate` at `now`: an increase holds from the next departure at
+ * the present rate.
+ */
+WEIR_INLINE void weir_pacing_feedback(const struct weir_pacing *pacing, struct weir_limiter *limiter, u64 now, u64 rate)
+{
+	weir_limiter_settle(limiter, weir_limiter_rate_from(limiter, now, rate, pacing->horizon));
 }
 
 /* Returns 1 if a packet that `limiter` lets leave at `departure` is beyond the horizon. */
@@ -326,7 +339,6 @@ WEIR_INLINE u32 weir_sender_departure(struct weir_sender *sender, const struct w
 		sender->waited_at = now;
 	}
 	sender->sent += bytes;
-	sender->latest = *departure;
 	return leaves | newcomer;
 }
 
@@ -462,11 +474,16 @@ WEIR_INLINE u32 weir_depart(struct weir_cpu_batch *batch, struct weir_limiter *p
 	if (destination && weir_pacing_pass(pacing, destination, now, bytes, departure))
 		return WEIR_LEAVES_NEVER;
 	leaves = weir_sender_departure(sender, rules, pacing, meter, machine, now, bytes, static_only, departure);
-	if (leaves == WEIR_LEAVES_NEVER)
+	if (leaves == WEIR_LEAVES_NEVER) {
+		if (destination)
+			weir_limiter_refund(destination, bytes);
 		return leaves;
+	}
 	weir_machine_egress_departure(machine, pacing, now, bytes, leaves, departure);
-	if (last > *departure && last - *departure <= WEIR_LEASE_TIME)
+	/* a refund, or a limit that was lifted */
+	if (last > *departure && last - *departure <= pacing->horizon)
 		*departure = last;
+	sender->latest = *departure;
 	lease->last = *departure > now ? *departure : 0;
 	if (leaves == WEIR_LEAVES_COMMITTED && *departure > now)
 		weir_depart_lease(lease, destination, sender, machine, pacing, now, bytes, wanted, *departure);

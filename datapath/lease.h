@@ -38,10 +38,7 @@
 
 /* Largest lease, bytes: two of the largest buffers. */
 #define WEIR_LEASE_MAX 139264
-/*
- * ns: longest duration of a lease, and longest delay of a departure to preserve the order. A burst
- * lasts as long.
- */
+/* ns: longest duration of a lease. A burst lasts as long. */
 #define WEIR_LEASE_TIME 1000000ULL
 /*
  * ns after which a limiter that always has debt drops its count of leases that

@@ -105,6 +105,27 @@ WEIR_INLINE u64 weir_limiter_earliest(struct weir_limiter *limiter, u64 now)
 	return departure > now ? departure : now;
 }
 
+/*
+ * Returns the time from which `rate` holds if packets have departures already, which are never
+ * revised: `now`, or after an increase the next departure at the present rate, so that no later packet
+ * overtakes, at most `horizon` ns ahead. If that is more than two horizons ahead, order would cost
+ * more than it is worth, and the increase holds at once. A queue of packets up to the horizon has its
+ * next departure one packet beyond it.
+ */
+WEIR_INLINE u64 weir_limiter_rate_from(struct weir_limiter *limiter, u64 now, u64 rate, u64 horizon)
+{
+	u64 from = now;
+
+	if (rate > limiter->rate)
+		from = weir_limiter_earliest(limiter, now);
+	if (from - now > 2 * horizon)
+		from = now;
+	if (from - now > horizon)
+		from = now + horizon;
+	WEIR_MERGE_PATHS();
+	return from;
+}
+
 /* Charges a packet of `bytes` to a limiter that is settled at the time of the packet. */
 WEIR_INLINE void weir_limiter_charge(struct weir_limiter *limiter, u32 bytes)
 {
@@ -128,8 +149,8 @@ WEIR_INLINE void weir_limiter_refund(struct weir_limiter *limiter, u32 bytes)
 /*
  * Charges a packet of `bytes` offered at `now` and returns its departure time. It is not before
  * `now`, and not before the departure of an earlier packet, except after a rate increase: earlier
- * packets then keep their later times. To preserve the order, queue behind the limiter or limit how
- * far ahead departures may lie.
+ * packets then keep their later times. To preserve the order, queue behind the limiter, or let the
+ * increase hold from the next departure on (weir_limiter_rate_from).
  */
 WEIR_INLINE u64 weir_limiter_departure(struct weir_limiter *limiter, u64 now, u32 bytes)
 {

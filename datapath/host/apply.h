@@ -57,13 +57,16 @@ WEIR_INLINE u32 weir_apply_feedback(WEIR_HOST const struct weir_config *config,
 				    struct weir_rate_mailbox *mailbox, const struct weir_feedback *feedback, u64 now)
 {
 	struct weir_interface_egress *egress = WEIR_AT(interface_egresses, 0);
+	struct weir_pacing *pacing = WEIR_AT(pacings, 0);
 	struct weir_destination_rules rules = settings->rules;
 	u32 weight = settings->sender_weight, applied = 0;
 	u64 rate = feedback->rate;
 	int newer;
 
+	if (!egress || !pacing)
+		return 0;
 	/* Most replays end here, without the lock. */
-	if (!egress || !weir_feedback_newer(feedback->epoch, feedback->sequence, entry->epoch, entry->sequence))
+	if (!weir_feedback_newer(feedback->epoch, feedback->sequence, entry->epoch, entry->sequence))
 		return 0;
 	WEIR_LOCK(&egress->lock);
 	/* Another CPU may have applied newer feedback, or this packet's duplicate, since the check. */
@@ -77,6 +80,8 @@ WEIR_INLINE u32 weir_apply_feedback(WEIR_HOST const struct weir_config *config,
 			weir_destination_init(&entry->destination, now, &rules, WEIR_LAW_RATE_MAX);
 		else
 			weir_destination_set_rules(&entry->destination, &rules);
+		if (WEIR_PACES(config))
+			weir_pacing_feedback(pacing, &entry->destination.limiter, now, weir_sender_rate(rate, weight));
 		weir_destination_feedback(&entry->destination, now, rate, weight);
 		applied = WEIR_APPLIED;
 		if (weir_store_rate(mailbox, entry->destination.limiter.rate, now))
