@@ -108,9 +108,10 @@ WEIR_INLINE u64 weir_limiter_earliest(struct weir_limiter *limiter, u64 now)
 /*
  * Returns the time from which `rate` holds if packets have departures already, which are never
  * revised: `now`, or after an increase the next departure at the present rate, so that no later packet
- * overtakes, at most `horizon` ns ahead. If that is more than two horizons ahead, order would cost
- * more than it is worth, and the increase holds at once. A queue of packets up to the horizon has its
- * next departure one packet beyond it.
+ * overtakes, at most `horizon` ns ahead: a queue of packets up to the horizon has its next departure
+ * one packet beyond it. A next departure more than two horizons ahead is behind packets that may wait
+ * beyond the horizon (departure.h). It would leave the new rate unused for as long, so the increase
+ * then holds at once.
  */
 WEIR_INLINE u64 weir_limiter_rate_from(struct weir_limiter *limiter, u64 now, u64 rate, u64 horizon)
 {

@@ -38,7 +38,7 @@ fn alone() -> MutexGuard<'static, ()> {
     ONE.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// What both backends do with a scenario.
+/// The runs of a scenario by both backends.
 struct Both {
     htb: Run,
     edt: Run,
@@ -69,17 +69,17 @@ fn mbps(rate: u64) -> Bandwidth {
     Bandwidth::from_mbps(rate)
 }
 
-/// What waits of a service that is offered more than its limit.
+/// The bytes that wait where a service is offered more than its limit.
 fn waiting(limit: Bandwidth) -> u64 {
     QUEUE.max(bytes_in(HORIZON, limit))
 }
 
-/// What leaves at once after a pause.
+/// The bytes that leave at once after a pause.
 fn burst(limit: Bandwidth) -> u64 {
     BURST.max(bytes_in(Duration::from_millis(1), limit))
 }
 
-/// The time of the stamps of what waits (edt).
+/// The time from a stamp to the departure, where a service is offered more than its limit (edt).
 fn lead(limit: Bandwidth) -> Duration {
     time_of(waiting(limit), limit)
 }
@@ -94,7 +94,7 @@ fn change_of_limit(at: Duration, old: Bandwidth, new: Bandwidth) -> Scenario {
     )
 }
 
-/// What left in a time after the last change, above `limit`.
+/// The bytes above `limit` that left in a time after the last change.
 fn above(run: &Run, time: Duration, limit: Bandwidth) -> i64 {
     run.bytes(run.change(), time) as i64 - bytes_in(time, limit) as i64
 }
@@ -155,8 +155,8 @@ fn lower_limit_at_a_high_rate() {
 }
 
 /// The rule of edt after a rise of the limit: later packets leave at the new rate from the next departure at the old
-/// one on, and after those with stamps, where that is at most the horizon ahead. Stamps further ahead delay nothing:
-/// what is owed is repaid at the new rate, and later packets overtake.
+/// one on, and after those with stamps, where that is at most the horizon ahead. Stamps more than two horizons ahead
+/// delay nothing: the debt is repaid at the new rate, and later packets overtake.
 struct Rise {
     /// The time at the old rate.
     applies: Duration,
@@ -166,6 +166,7 @@ struct Rise {
 impl Rise {
     /// `stamped` is the time from the change to the last departure that was stamped before it.
     fn new(old: Bandwidth, new: Bandwidth, stamped: Duration) -> Self {
+        assert!(stamped <= HORIZON || stamped > HORIZON * 2, "no test has stamps between");
         match stamped <= HORIZON {
             true => Self { applies: stamped, overtakes: false },
             false => Self { applies: time_of(bytes_in(stamped, old), new), overtakes: true },
@@ -234,7 +235,7 @@ fn higher_limit_applies_at_once_or_to_later_packets() {
     let _alone = alone();
     let (old, new) = (mbps(5), mbps(20));
     let htb = higher("k3", CHANGE, old, new).htb;
-    // All that waits at the old limit leaves at the new one.
+    // All packets that wait at the old limit leave at the new one.
     let (bytes, most) = (htb.bytes(htb.change(), lead(old)), bytes_in(lead(old), new));
     assert!(bytes as f64 >= most as f64 * SHARED_LEAST, "{bytes} B of {most} B");
 }
@@ -357,7 +358,7 @@ fn destination_limit_applies_at_once_or_after_stamped_packets() {
     both.row(&format!("first feedback, {first} below {limit}: bytes above it in {time:.1?}"), |run| {
         kilobytes(above(run, time, first))
     });
-    // What waits leaves at the service's limit with both, and the destination's burst beside it.
+    // With both, the packets that wait leave at the service's limit, and the destination's burst beside them.
     let burst = ShaperConfig::parley(&new.policy(), None, None).parameters.destination.burst.get();
     for run in [&both.htb, &both.edt] {
         let (least, most) = (QUEUE / 2, QUEUE + BURST.max(burst) + 2 * FRAME);

@@ -234,6 +234,73 @@ fn low_rate_allows_128_frames_beyond_the_horizon() {
     assert!((115_000_000..140_000_000).contains(&longest), "{longest}");
 }
 
+/// The departures in ns of `count` frames at 1 ms of a service whose limit rises from `before` to `after` then, behind
+/// `waiting` frames at 0; and the last of theirs. Nothing else limits the service, and the least burst is a frame.
+fn departures_after_a_rise(before: Bandwidth, waiting: usize, after: Bandwidth, count: usize) -> (Vec<u64>, u64) {
+    let frame = Bytes::new(FRAME.into());
+    let config = PacingConfig { rate: Bandwidth::UNLIMITED, burst: frame, ..config(0, Sharing::Fill) };
+    let mut pacer = Pacer::new(&config, &[share(0, 0, 1)], frame);
+    let mut batch = CpuBatch::default();
+    let mut send = |pacer: &mut Pacer, now: u64| {
+        let (now, due) = (Instant::from_nanos(now), Instant::from_nanos(now + 100_000));
+        let leaves = pacer.departure_on(&mut batch, 0, (None, None), (TICK, due), now, FRAME);
+        leaves.at().expect("within the horizon").nanos()
+    };
+    pacer.set_limit(0, before);
+    let last = (0..waiting).map(|_| send(&mut pacer, 0)).last().expect("a frame waits");
+    pacer.set_limit(0, after);
+    ((0..count).map(|_| send(&mut pacer, 1_000_000)).collect(), last)
+}
+
+#[test]
+fn rise_of_a_limit_overtakes_no_packet_and_leads_to_no_burst() {
+    // A frame takes 1 ms, and then 100 us; the burst is then a millisecond, ten frames. As many frames as fill the
+    // horizon have their next departure beyond it.
+    for (waiting, last_at) in [(12, 10_000_000), (22, 20_000_000)] {
+        let (before, after) = (Bandwidth::from_bps(12_112_000), Bandwidth::from_bps(121_120_000));
+        let (departures, last) = departures_after_a_rise(before, waiting, after, 18);
+        assert_eq!(last, last_at);
+        assert!(departures[0] >= last && departures.is_sorted(), "{departures:?}");
+        for (first, from) in departures.iter().enumerate() {
+            for (frames, until) in departures[first..].iter().enumerate() {
+                let allowed = until - from + 1_000_000;
+                assert!(frames as u64 * 100_000 <= allowed, "{frames} frames from {from} to {until} ns");
+            }
+        }
+        // The next departure of the lower limit is at 11 or 21 ms, and nine frames are in the burst.
+        assert!(departures[17].abs_diff(last + 1_000_000 + (17 - 9) * 100_000) <= 1, "{departures:?}");
+    }
+}
+
+#[test]
+fn limit_that_is_lifted_overtakes_no_packet() {
+    let (departures, last) = departures_after_a_rise(Bandwidth::from_bps(12_112_000), 12, Bandwidth::UNLIMITED, 3);
+    assert_eq!(departures, [last; 3]);
+}
+
+#[test]
+fn rise_behind_a_departure_far_beyond_the_horizon_holds_at_once() {
+    let (departures, last) = departures_after_a_rise(Bandwidth::from_bps(200_000), 3, Bandwidth::from_mbps(50), 1);
+    assert_eq!((departures[0], last), (1_000_000, 60_560_000));
+}
+
+#[test]
+fn packet_that_the_service_limit_drops_is_not_charged_to_its_destination() {
+    let frame = Bytes::new(FRAME.into());
+    let mut pacer = Pacer::new(&config(100, Sharing::Fill), &[share(0, 5, 1)], frame);
+    let mut limiter = Limiter::new(Bandwidth::from_mbps(50), frame);
+    let (now, due) = (Instant::ZERO, Instant::from_nanos(100_000));
+    let mut batch = CpuBatch::default();
+    for _ in 0..1000 {
+        pacer.departure_on(&mut batch, 0, (None, Some(&mut limiter)), (TICK, due), now, FRAME);
+    }
+    let accepted = 1000 - pacer.dropped(0);
+    assert!(accepted < 100, "{accepted} packets are within the horizon");
+    // 0.24 ms a frame, without the burst.
+    let next = limiter.earliest(now).nanos();
+    assert!(next <= accepted * 242_240, "{next} ns after {accepted} packets");
+}
+
 #[test]
 fn destination_limiter_applies_within_its_service() {
     let pacer = pacer(100, Sharing::Fill, &[share(0, 50, 1)]);

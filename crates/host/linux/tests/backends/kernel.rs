@@ -24,7 +24,7 @@ use weir_units::{Direction, MachineId};
 
 /// Ethernet, IPv4 and UDP.
 const HEADERS: usize = 14 + 20 + 8;
-/// Above what waits in any queue of these tests.
+/// More than the bytes that wait in any queue of these tests.
 const SOCKET_BUFFER: i32 = 16_000_000;
 
 /// The time whose packets are sent together.
@@ -160,7 +160,7 @@ impl Sender {
         }
     }
 
-    /// What an agent does with feedback.
+    /// The work of an agent after feedback.
     fn set_classes(&mut self) {
         let events = self.destinations.events().expect("events");
         for (destination, class) in self.shaper.limit_destinations(&events).expect("classes") {

@@ -1,4 +1,4 @@
-//! What is offered to a host, and what has left it.
+//! Packets that are offered to a host, and those that have left it.
 
 use std::time::Duration;
 use weir_policy::Policy;
@@ -25,7 +25,7 @@ pub(crate) struct Offer {
     pub(crate) destination: u8,
 }
 
-/// What changes for the host.
+/// A change of the host's configuration or rates.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Change {
     /// The agent sets a service's limit.
@@ -134,7 +134,7 @@ pub(crate) struct Arrival {
     pub(crate) offer: usize,
 }
 
-/// What a backend has done with a scenario. Times are since its start.
+/// The packets of a scenario by one backend. Times are since its start.
 #[derive(Debug, Clone)]
 pub(crate) struct Run {
     /// When each packet was handed over.
