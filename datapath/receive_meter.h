@@ -13,7 +13,8 @@
  *   pause     A window of k > 1 intervals, below C and without valid marks, raises R almost as much
  *             as k intervals of the law. After an idle second R is C. A window above C runs the law
  *             once.
- *   capacity  A new C changes R in proportion. From unlimited, R starts at C.
+ *   capacity  A new C changes R in proportion; a window in which it falls counts against the former.
+ *             From unlimited, R starts at C.
  *
  * Own queue: while the interface is full (interface_meter.h), usage reflects the queue of the
  * switch port towards this host. Then
@@ -73,6 +74,7 @@ struct weir_receive_meter {
 	struct weir_law law;
 	struct weir_window window;
 	u64 capacity; /* C, bit/s; 0 is unlimited */
+	u64 former;   /* bit/s: C when the window opened */
 	u64 rate;     /* R, bit/s; 0 if unlimited */
 	u64 usage;    /* bit/s of the last closed window */
 	u64 packets;  /* ECN-capable packets of all closed windows */
@@ -180,6 +182,7 @@ WEIR_INLINE void weir_receive_meter_init(struct weir_receive_meter *meter, u64 n
 	weir_law_set(&meter->law, law);
 	weir_window_open(&meter->window, now);
 	meter->capacity = weir_capacity_clamp(capacity);
+	meter->former = meter->capacity;
 	meter->rate = meter->capacity ? weir_start_rate(meter->capacity) : 0;
 	meter->drained = meter->rate;
 }
@@ -268,6 +271,25 @@ WEIR_INLINE u64 weir_receive_meter_bound(const struct weir_receive_meter *meter,
 			      weir_law_floor(meter->capacity), meter->capacity);
 }
 
+/*
+ * Returns the usage of the window as the law counts it: in proportion, if C has fallen since the
+ * window opened. Its senders had the R of the former C, and R has fallen in proportion. Against the
+ * new C, their usage would lower R a second time. Behind a port that does not mark, usage is what
+ * the port carries, whatever R was, and counts as it is.
+ */
+WEIR_INLINE u64 weir_receive_meter_counted(const struct weir_receive_meter *meter)
+{
+	u64 former = meter->former, whole, part;
+
+	if (former <= meter->capacity || meter->censored)
+		return meter->usage;
+	whole = meter->usage / former;
+	if (whole >= WEIR_LAW_OVERUSE_MAX)
+		return meter->capacity * WEIR_LAW_OVERUSE_MAX;
+	part = ((meter->usage % former) << WEIR_LAW_SHIFT) / former;
+	return meter->capacity * whole + weir_law_scale(meter->capacity, part);
+}
+
 /* Sets R after a window, as the law counts `elapsed` ns of it. */
 WEIR_INLINE void weir_receive_meter_step(struct weir_receive_meter *meter, u64 elapsed)
 {
@@ -275,6 +297,7 @@ WEIR_INLINE void weir_receive_meter_step(struct weir_receive_meter *meter, u64 e
 	u32 marked = weir_law_fraction(meter->window.marked, meter->window.packets);
 
 	if (!meter->queued) {
+		usage = weir_receive_meter_counted(meter);
 		meter->rate = weir_receive_meter_law(meter, meter->drained, usage, elapsed, marked);
 		meter->drained = meter->rate;
 		meter->unqueued = 0;
@@ -282,7 +305,7 @@ WEIR_INLINE void weir_receive_meter_step(struct weir_receive_meter *meter, u64 e
 	}
 	if (meter->shared && usage > meter->capacity + meter->capacity / WEIR_LINK_PART) {
 		if (meter->censored)
-			bound = weir_receive_meter_bound(meter, usage);
+			bound = weir_receive_meter_bound(meter, meter->usage);
 		usage = meter->capacity + meter->capacity / WEIR_LINK_PART;
 	}
 	if (meter->unqueued < meter->drained)
@@ -307,6 +330,7 @@ WEIR_INLINE void weir_receive_meter_close(struct weir_receive_meter *meter, u64 
 	weir_receive_meter_record(meter, now);
 	if (meter->capacity)
 		weir_receive_meter_step(meter, counted);
+	meter->former = meter->capacity;
 	weir_window_open(&meter->window, now);
 }
 

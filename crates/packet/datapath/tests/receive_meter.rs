@@ -19,6 +19,8 @@ fn at(nanos: u64) -> Instant {
 /// The rate, and how far integers may be off it.
 struct Model {
     capacity: f64,
+    /// The capacity when the window opened.
+    former: f64,
     rate: f64,
     error: f64,
     interval: u64,
@@ -37,7 +39,7 @@ impl Model {
     fn new(now: u64, capacity: u64, interval: u64) -> Self {
         let capacity = capacity as f64;
         let rate = (capacity / 512.0).max(floor(capacity));
-        Self { capacity, rate, error: 1.0, interval, opened: now, ticked: now, window: Vec::new() }
+        Self { capacity, former: capacity, rate, error: 1.0, interval, opened: now, ticked: now, window: Vec::new() }
     }
 
     fn floor(&self) -> f64 {
@@ -63,12 +65,14 @@ impl Model {
             self.run(bits as f64 / (elapsed as f64 * 1e-9), fraction, elapsed / self.interval);
             self.window.clear();
             self.opened = now;
+            self.former = self.capacity;
         }
         self.ticked = now;
         self.window.push((bytes, packets, marked));
     }
 
     fn run(&mut self, usage: f64, fraction: f64, intervals: u64) {
+        let usage = usage * (self.capacity / self.former).min(1.0);
         let (before, room) = (self.rate, self.capacity / usage.max(1.0));
         let factor = (1.0 - 0.5 * (usage - self.capacity) / self.capacity - fraction / 2.0).max(0.0);
         self.rate = (before * factor).clamp(self.floor(), self.capacity);
@@ -388,4 +392,34 @@ fn rate_changes_in_proportion_to_the_capacity() {
     assert!(receiver.rate().bps().abs_diff(3_000_000_000) < 20_000);
     receiver.services[0].meter.set_capacity(Bandwidth::UNLIMITED);
     assert_eq!(receiver.rate(), Bandwidth::UNLIMITED);
+}
+
+/// A share that falls from 4.7 to 0.6 Gb/s within a window: three senders that together fill the former one do not
+/// fall to the floor, at which each sends a packet of 1,500 B every 20 ms.
+#[test]
+fn a_window_counts_against_the_capacity_under_which_it_began() {
+    let (before, after) = (Bandwidth::from_mbps(4_700), Bandwidth::from_mbps(600));
+    let mut receiver = Receiver::alone(ReceiveMeter::new(at(0), &PARLEY, Bandwidth::UNLIMITED));
+    receiver.services[0].meter.set_capacity(before);
+    // The window of the first capacity began without one.
+    for i in 0..=200 {
+        receiver.packets(0, at(i * 1000), Bytes::new(587), 1, 0);
+    }
+    let full = receiver.rate();
+    assert!(full.bps().abs_diff(before.bps()) < 10_000_000, "{full}");
+    for i in 201..=300 {
+        receiver.packets(0, at(i * 1000), Bytes::new(587), 1, 0);
+    }
+    receiver.services[0].meter.set_capacity(after);
+    let moved = receiver.rate();
+    for i in 301..=400 {
+        receiver.packets(0, at(i * 1000), Bytes::new(587), 1, 0);
+    }
+    assert_eq!(receiver.services[0].meter.usage().bps() / 10_000_000, before.bps() / 10_000_000 - 1, "usage is real");
+    assert!(receiver.rate().bps().abs_diff(moved.bps()) < 2_000_000, "from {moved} to {}", receiver.rate());
+    // The next window is one of the new capacity: 7.8 times that, and the floor.
+    for i in 401..=600 {
+        receiver.packets(0, at(i * 1000), Bytes::new(587), 1, 0);
+    }
+    assert_eq!(receiver.rate(), Bandwidth::from_bps(after.bps() / 1000));
 }
