@@ -481,11 +481,11 @@ WEIR_INLINE void weir_note_own_queue(struct weir_interface_meter *interface, str
 	meter->queue_time = interface->law.interval / WEIR_QUEUE_TIME_PART;
 	usage = weir_window_usage(&all, elapsed);
 	meter->queued = known && weir_interface_meter_was_full(interface, usage);
+	meter->censored = interface->unmarked;
 	if (!meter->queued)
 		return;
 	if (meter->window.marked)
 		weir_note_marking(interface);
-	meter->censored = interface->unmarked;
 	if (weir_window_usage(&meter->window, elapsed) >= usage / WEIR_SHARE_MOST_OF * WEIR_SHARE_MOST)
 		meter->window.marked = 0;
 	if (usage > most)

@@ -6,10 +6,9 @@
  * of 1,500 B takes 1.2 ms, and T is 200 us. On a fixed grid of intervals such a service would use
  * six times its capacity in one interval and nothing in the next five.
  *
- * A window therefore ends with a packet. Where packets run ticks (receive_tick.h), the first packet
- * that arrives T or more after the window opened closes it, and counts in the next window. The usage
- * is the bytes of the window divided by its true length. Evenly spaced packets yield exactly their
- * rate, however few they are. The law needs no timer.
+ * A window therefore ends with a tick that has packets (receive_tick.h), T or more after it opened.
+ * The usage is the bytes of the window divided by its true length. Evenly spaced packets yield their
+ * rate, to within one tick, however few they are. The law needs no timer.
  *
  * Worked example: packets of 1,500 B at 0, 1.2 and 2.4 ms with T = 200 us. Each window contains one
  * packet and lasts 1.2 ms: 10 Mb/s.
@@ -19,7 +18,7 @@
  * 5 * 10^3 ns, the shortest window that a tick closes, bits / ns * 10^9 is below 2^64. With
  * rest < 2^34, rest * 10^9 is below 2^64.
  *
- * Source: EyeQ's source code, which also measures from packet to packet (at least 200 us).
+ * Source: EyeQ's source code, which measures from packet to packet (at least 200 us).
  * Deviates from the paper in: Parley prints a fixed interval T.
  */
 #ifndef WEIR_USAGE_WINDOW_H

@@ -8,7 +8,9 @@
  *
  *   bpf/weir.bpf.c   parses frames, looks up maps, rewrites headers, sets times and classes. Its order is that of the
  *                    functions below; it does not call them, since header work lies between the stages.
- *   weir_datapath::Host  calls the functions below, with packets that have no headers.
+ *   weir_datapath::Host, Hosts
+ *                    call the functions below, with packets that have no headers. Hosts has the tables of all hosts of
+ *                    a simulation, and calls weir_host_send, weir_host_receive and weir_host_timer.
  *
  *   weir_host_send      regulate.h | towards.h -> depart.h         => leaves at once, at a time, or never
  *   weir_host_receive   arrive.h -> tick.h -> advertise.h          => dropped, marked; feedback to the sender

@@ -204,6 +204,7 @@ maps! {
         counting: CpuValues<Counting> = "weir_counting",
         counts: CpuValues<Counts> = "weir_counts",
         receivers: Values<Receiver> = "weir_receivers",
+        service_egresses: Values<ServiceEgress> = "weir_service_egresses",
         states: Values<State> = "weir_states",
         peers: Entries<Address, Peer> = "weir_peers",
     }

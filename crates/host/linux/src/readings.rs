@@ -4,6 +4,7 @@
 //! reading may mix two ticks; no decision depends on the difference.
 
 use crate::loader::{InterfaceDatapath, LoaderError};
+use crate::settings::kernel_time;
 use weir_datapath::Meter;
 pub use weir_datapath::abi::Counts;
 use weir_datapath::abi::{self, REST};
@@ -88,6 +89,13 @@ impl InterfaceDatapath {
         let total: Meter = self.maps.meters.sum(slot * 2 + abi::RX)?.into();
         let meter = self.maps.receivers.get(slot)?.meter;
         Ok((total.bytes(), meter.packets, meter.marked))
+    }
+
+    /// Whether a packet of the service has a departure in the future; never with classes, in which packets wait without
+    /// one.
+    pub fn has_departures(&self, service: ServiceId) -> Result<bool, LoaderError> {
+        let egress = self.maps.service_egresses.get(self.slots.of(service)?)?;
+        Ok(egress.sender.latest > kernel_time())
     }
 
     /// A service's receive meter.

@@ -290,7 +290,10 @@ fn service_is_rate_limited() {
         let _datagrams = Datagrams::start(&cable, 7000, None);
         pause(Duration::from_millis(500));
         within(leaving(&cable, 2.0), 20.0, 5.0);
+        assert!(a.datapath.has_departures(BULK).expect("the service's state"), "datagrams wait for 20 Mb/s");
     }
+    pause(Duration::from_millis(500));
+    assert!(!a.datapath.has_departures(BULK).expect("the service's state"), "the last datagram has left");
     println!("and datagrams: {}", refused(&a));
     assert_eq!(a.shaper.fq_drops().expect("fq"), 0);
     let queues = a.shaper.queues().expect("queues");

@@ -245,7 +245,7 @@ static SHAPER: Record = Record {
         Key::optional(
             "burst",
             Shape::Scalar(&SIZE),
-            "The burst of its limiters, from 1514B to 256MiB: at least one message whose latency matters.",
+            "The burst of its destination limiters, from 1514B to 256MiB: at least one message whose latency matters.",
             "burst: 64kB",
         ),
     ],

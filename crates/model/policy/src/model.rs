@@ -419,7 +419,7 @@ pub struct Shaper {
     /// The interval of its receive meters, [`MIN_INTERVAL`](crate::language::MIN_INTERVAL) to
     /// [`MAX_INTERVAL`](crate::language::MAX_INTERVAL).
     pub interval: Option<Duration>,
-    /// The burst of its root limiter and its destination limiters,
+    /// The burst of its destination limiters,
     /// [`MIN_BURST`](crate::language::MIN_BURST) to [`MAX_BURST`](crate::language::MAX_BURST).
     pub burst: Option<Bytes>,
 }

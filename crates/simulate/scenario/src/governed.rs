@@ -180,7 +180,7 @@ pub struct ShaperSettings {
     /// The interval over which receive meters measure, more than zero; `None` for that of the
     /// enforcement.
     pub interval: Option<Duration>,
-    /// The burst of a limiter after a pause; `None` for that of the enforcement.
+    /// The burst of a destination limiter after a pause; `None` for that of the enforcement.
     pub burst: Option<Bytes>,
 }
 

@@ -349,7 +349,7 @@ impl<O: Observer> World<O> {
             of.bytes -= size.get();
             of.sent += size.get();
             let host = HostId(of.flow.source);
-            self.datapath.count_ahead(host.index(), size.get());
+            self.datapath.count_ahead(host.index(), now, size.get());
             if self.enter_interface(host, id) {
                 self.resume(id);
             }

@@ -380,7 +380,7 @@ impl<O: Observer> World<O> {
             return self.drop(port, id, false);
         };
         if departure <= now && queue.waiting.is_empty() {
-            self.datapath.count_ahead(host.index(), u64::from(size) + queue.framing);
+            self.datapath.count_ahead(host.index(), now, u64::from(size) + queue.framing);
             self.levels.set_release(id, self.now);
             self.enter_interface(host, id);
             return;
@@ -425,7 +425,7 @@ impl<O: Observer> World<O> {
             queue.departures.pop_front();
             let Some(id) = pop(&mut queue.waiting, &mut self.packets) else { return };
             let bytes = u64::from(self.packets.get(id).size) + queue.framing;
-            self.datapath.count_ahead(host.index(), bytes);
+            self.datapath.count_ahead(host.index(), now, bytes);
             self.levels.set_release(id, self.now);
             if self.enter_interface(host, id) {
                 self.resume(id);

@@ -70,12 +70,14 @@ impl<O: Observer> World<O> {
             return false;
         };
         self.observer.stamped(self.now, host, service, id, size, departure.into());
-        if departure <= now {
+        let waiting = &mut self.services[host.index() * self.service_count + service.index()].waiting;
+        // Packets that wait for the same time are first.
+        if departure <= now && *waiting == 0 {
             return self.leave_service(host, id);
         }
-        self.services[host.index() * self.service_count + service.index()].waiting += 1;
+        *waiting += 1;
         self.packets.get_mut(id).towards = Node::Host(host).into();
-        self.events.push(departure.into(), Event::Depart(id));
+        self.events.push(self.now.max(departure.into()), Event::Depart(id));
         false
     }
 

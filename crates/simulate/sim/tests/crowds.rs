@@ -142,7 +142,9 @@ fn table(cases: &[Crowds]) {
                 let each: Vec<f64> = runs.iter().map(|run| run[second][service]).collect();
                 let low = each.iter().filter(|&&rate| rate <= least_part * due[service]).count();
                 let least_part = if second == 0 { least_part - TIMEOUT_PART } else { least_part };
-                (timeouts, values) = (timeouts + low, values + each.len());
+                if second == 0 {
+                    (timeouts, values) = (timeouts + low, values + each.len());
+                }
                 let text: Vec<String> = each.iter().map(|rate| format!("{rate:.2}")).collect();
                 let (mean, due) = (each.iter().sum::<f64>() / each.len() as f64, due[service]);
                 let text = format!("{mean:.2} of {due:.2} Gb/s ({})", text.join(" "));
@@ -155,7 +157,10 @@ fn table(cases: &[Crowds]) {
             assert!(a + b > 0.93 * 9.5, "{case}: {a:.2} and {b:.2}");
         }
     }
-    assert!(timeouts * 100 <= values, "{timeouts} of {values} values are below 0.9 of the due rate");
+    assert!(
+        timeouts * 100 <= values,
+        "{timeouts} of {values} values of the first second are below 0.9 of the due rate"
+    );
 }
 
 #[test]

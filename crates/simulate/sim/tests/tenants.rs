@@ -178,10 +178,9 @@ fn moves_between_queues_lose_and_overtake_nothing_without_congestion() {
 }
 
 /// Two priorities: of the tenant that takes what the others leave, packets with tokens of its guarantee overtake those
-/// without. Queues of tenants overtake none; but where a root limit rises while packets wait for more than two horizons,
-/// later packets leave first (`docs/design/departure.md`, order).
+/// without.
 #[test]
-fn two_priorities_overtake_packets_and_queues_of_tenants_few() {
+fn two_priorities_overtake_packets_and_queues_of_tenants_none() {
     let grey = "transport: { protocol: udp, rate: 50Mb/s }";
     let all = MOVES.replace(grey, "flows: 2, transport: { protocol: cubic, receive-window: 64kB }");
     let all = all.replace("duration: 20s", "duration: 4s");
@@ -190,7 +189,6 @@ fn two_priorities_overtake_packets_and_queues_of_tenants_few() {
         let scenario = all.replace("enforcement: qshare", &format!("enforcement: {by}"));
         run(MOVES_POLICY, scenario).results.counters["packets_overtaken"]
     };
-    let [qshare, elasticswitch, trinity] = ["qshare", "elasticswitch", "trinity"].map(overtaken);
-    assert_eq!(elasticswitch, 0);
-    assert!(qshare < 100 && trinity > 10_000, "{qshare} and {trinity}");
+    assert_eq!(["qshare", "elasticswitch"].map(overtaken), [0; 2]);
+    assert!(overtaken("trinity") > 10_000);
 }

@@ -33,7 +33,7 @@ use crate::report::Demand;
 use std::collections::VecDeque;
 use weir_units::{Bandwidth, Bytes, Duration};
 
-/// The least that limits admit in a period so that its tenths show whether a service fills them: ten packets. Below
+/// The least that a limit admits in a period so that its tenths show whether a service fills it: ten packets. Below
 /// that, waiting packets do.
 const TENTHS_SHOW: Bytes = Bytes::new(15_140);
 
@@ -96,7 +96,7 @@ impl UsageWindow {
             return Demand::default();
         }
         self.add(bytes, of, period);
-        self.judge(of);
+        self.judge(of, of.throttled || (of.waits && of.limit.bytes_in(period) < TENTHS_SHOW));
         let all = self.sum(self.intervals.len());
         let recent = Bandwidth::from_transfer(bytes.saturating_sub(BURST), of.time);
         let mean = Bandwidth::from_transfer(all.bytes, all.time);
@@ -122,13 +122,13 @@ impl UsageWindow {
         }
     }
 
-    fn judge(&mut self, of: Conditions) {
+    /// `hidden`: the service is backlogged, whatever its usage is.
+    fn judge(&mut self, of: Conditions, hidden: bool) {
         let period = self.intervals.len();
         let (last, all) = (self.sum(1), self.sum(period));
         // A single reading may miss a burst; of several in a period the next one shows it.
         let fills_period = if of.single { fills_with_burst } else { fills };
-        let throttled = of.throttled || (of.waits && all.admitted < TENTHS_SHOW);
-        let filled = throttled || fills(last.bytes, last.admitted) || fills_period(all.bytes, all.admitted);
+        let filled = hidden || fills(last.bytes, last.admitted) || fills_period(all.bytes, all.admitted);
         self.unfilled_for = if filled { 0 } else { (self.unfilled_for + 1).min(period) };
         self.backlogged_for = match self.backlogged_for {
             _ if of.limit.is_unlimited() => 0,
@@ -137,7 +137,7 @@ impl UsageWindow {
                 let since = (since + 1).min(period);
                 let sum = self.sum(since);
                 let stays = self.unfilled_for < period && fills_with_burst(sum.bytes, sum.admitted);
-                if stays || throttled { since } else { 0 }
+                if stays || hidden { since } else { 0 }
             }
         };
     }
@@ -259,7 +259,9 @@ mod tests {
         for (kbps, waits, backlogged) in [(19, true, true), (19, false, false), (120, true, true), (122, true, false)] {
             let mut window = UsageWindow::default();
             let demands: Vec<Demand> = (0..20).map(|_| window.read(Bytes::ZERO, of(kbps, waits), PERIOD)).collect();
-            assert_eq!(demands[19].backlogged, backlogged, "{kbps} kb/s");
+            for at in [0, 19] {
+                assert_eq!(demands[at].backlogged, backlogged, "{kbps} kb/s, reading {at}");
+            }
         }
     }
 

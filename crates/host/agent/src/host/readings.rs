@@ -199,7 +199,8 @@ impl Host {
                 capacity: meter.capacity,
             };
             let Traffic { offered, sent, dropped, received } = traffic;
-            let waits = offered > sent + dropped;
+            // In a class packets wait that have neither left nor been dropped. Packets with departures count as sent.
+            let waits = offered > sent + dropped || self.datapath.has_departures(*service)?;
             Ok(MeterReading { service: *service, bytes: PerDirection { tx: sent, rx: received }, waits, network })
         };
         self.leaves.iter().zip(self.since_start()).map(reading).collect()

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! send      destination queue ─► root limiter ─► committed share │ machine limiter ─► departure time
-//! receive   policer ─► counters ─► tick, if one is due ─► sampler ─► R for the packet's source
+//! receive   tick, if one is due ─► policer ─► counters ─► sampler ─► R for the packet's source
 //! ```
 //!
 //! Problem: a simulator of thousands of hosts needs what a kernel has once: limiters, meters and their counters, with
@@ -94,7 +94,11 @@ impl Hosts {
     pub const SERVICES_MAX: usize = abi::SERVICES_MAX as usize;
 
     /// Hosts with `services` services each, which have no limits; `frame` is the largest of their frames.
+    ///
+    /// # Panics
+    /// With more than [`Hosts::SERVICES_MAX`] services and one index for control traffic.
     pub fn new(services: usize, frame: Bytes) -> Self {
+        assert!(services <= Self::SERVICES_MAX + 1, "a host has at most {} services", Self::SERVICES_MAX);
         let mut hosts = Self { services, frame: frame.get(), tables: HostTables::default(), timers: Vec::new() };
         hosts.configure();
         hosts
@@ -200,17 +204,13 @@ impl Hosts {
     }
 
     /// Charges to the machine limiter `bytes` that leave a host without a departure of [`Hosts::send`]: on a latency
-    /// level, or by credits. They precede all other packets.
-    pub fn count_ahead(&mut self, host: usize, bytes: u64) {
-        if let Some(timer) = self.timers.get_mut(host) {
-            timer.ahead += bytes;
+    /// level, or by credits, at `now`. They precede all other packets.
+    pub fn count_ahead(&mut self, host: usize, now: Instant, bytes: u64) {
+        let Some(timer) = self.timers.get(host) else { return };
+        if now.nanos() >= timer.due {
+            self.run_timer(host, now.nanos());
         }
-    }
-
-    /// Packets of a service at a host that were dropped because their departure was beyond the horizon.
-    pub fn dropped(&self, host: usize, service: usize) -> u64 {
-        let egress = self.tables.service_egresses.get(host * self.services + service);
-        egress.map_or(0, |egress| egress.sender.dropped)
+        self.timers[host].ahead += bytes;
     }
 
     /// Counts a packet that has arrived at a host. Only after [`Hosts::set_shapers`], for a service of its

@@ -43,8 +43,9 @@ impl Service {
     }
 }
 
-/// The receiving side of a host whose packets run its ticks, as in the kernel (`datapath/host/tick.h`): a packet that
-/// finds a tick due runs it with what arrived before the packet. Capacities of receive meters stay as they are.
+/// The receiving side of a host whose packets run its ticks: a packet that finds a tick due runs it first, and counts
+/// in the next window. The kernel counts the packet first (`datapath/host/arrive.h`). Capacities of receive meters stay
+/// as they are.
 #[derive(Debug, Clone)]
 pub(crate) struct Receiver {
     pub(crate) interface: InterfaceMeter,

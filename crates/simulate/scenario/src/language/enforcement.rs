@@ -96,7 +96,7 @@ static SHAPER: Record = Record {
         Key::optional(
             "burst",
             Shape::Scalar(&SIZE),
-            "The burst of a limiter after a pause; that of the enforcement where not written.",
+            "The burst of a destination limiter after a pause; that of the enforcement where not written.",
             "burst: 64kB",
         ),
     ],

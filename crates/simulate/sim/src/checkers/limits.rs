@@ -6,8 +6,8 @@
 //! empties at the limit, and a packet departs when those before it have left no more than the burst. Departure times
 //! add (`datapath/departure.h`): an eighth of the burst for packets of a batch, the same for a lease, and what the
 //! limit carries between two ticks, whose time replaces that of the clock. A new limit holds from the next packet on:
-//! what is in the bucket then empties at it. A batch and a lease from before it may still be used up, and are no debt
-//! of the new limit: what they carry stays above it until the bucket is empty.
+//! what is in the bucket then empties at it. A batch and a lease from before it may still be used up; what they carry
+//! is a debt, which the new limit repays.
 
 use super::entry;
 use crate::ids::{HostId, PacketId, ServiceIndex};
@@ -47,7 +47,7 @@ struct Bucket {
     /// The limit and the burst from the next packet on.
     next: Option<(u128, Bytes)>,
     held: u128,
-    /// Of a batch and a lease of an earlier limit, since the bucket was last empty.
+    /// Of batches and leases of earlier limits, as far as it is not repaid.
     earlier: u128,
     at: SimTime,
     /// When the last packet was offered.
@@ -58,9 +58,7 @@ impl Bucket {
     fn settle(&mut self, now: SimTime) {
         let elapsed = u128::from((now - self.at).picos());
         self.held = self.held.saturating_sub(elapsed * self.limit);
-        if self.held == 0 {
-            self.earlier = 0;
-        }
+        self.earlier = self.earlier.saturating_sub(elapsed * self.limit);
         self.at = now;
     }
 
@@ -192,6 +190,21 @@ mod tests {
         let mut limits = limits();
         for number in 0..500 {
             packet(&mut limits, number * 990, number * 990);
+        }
+    }
+
+    /// Limits of 12 and 12.1 Mb/s, each for 0.1 s, and 10 % more than they allow.
+    #[test]
+    #[should_panic(expected = "bit/s are on their way")]
+    fn catches_a_rate_above_limits_that_change() {
+        let mut limits = limits();
+        for number in 0..2000 {
+            let micros = number * 900;
+            if number % 100 == 0 {
+                let limit = Bandwidth::from_bps(12_000_000 + number / 100 % 2 * 100_000);
+                limits.limit_set(HOST, SERVICE, limit, Bytes::new(1500));
+            }
+            packet(&mut limits, micros, micros);
         }
     }
 
