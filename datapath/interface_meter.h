@@ -481,11 +481,17 @@ WEIR_INLINE void weir_note_own_queue(struct weir_interface_meter *interface, str
 	meter->queue_time = interface->law.interval / WEIR_QUEUE_TIME_PART;
 	usage = weir_window_usage(&all, elapsed);
 	meter->queued = known && weir_interface_meter_was_full(interface, usage);
+	if (meter->queued && meter->window.marked)
+		weir_note_marking(interface);
 	meter->censored = interface->unmarked;
+	/*
+	 * Behind a port that does not mark, usage is what the port carries, whatever R was. EyeQ counts
+	 * every window as it is.
+	 */
+	if (!interface->weighs || meter->censored || (meter->queued && !weir_interface_meter_is_marked(interface)))
+		meter->former = 0;
 	if (!meter->queued)
 		return;
-	if (meter->window.marked)
-		weir_note_marking(interface);
 	if (weir_window_usage(&meter->window, elapsed) >= usage / WEIR_SHARE_MOST_OF * WEIR_SHARE_MOST)
 		meter->window.marked = 0;
 	if (usage > most)

@@ -74,7 +74,7 @@ struct weir_receive_meter {
 	struct weir_law law;
 	struct weir_window window;
 	u64 capacity; /* C, bit/s; 0 is unlimited */
-	u64 former;   /* bit/s: C when the window opened */
+	u64 former;   /* bit/s: C when the window opened; 0: the window counts as it is */
 	u64 rate;     /* R, bit/s; 0 if unlimited */
 	u64 usage;    /* bit/s of the last closed window */
 	u64 packets;  /* ECN-capable packets of all closed windows */
@@ -274,14 +274,13 @@ WEIR_INLINE u64 weir_receive_meter_bound(const struct weir_receive_meter *meter,
 /*
  * Returns the usage of the window as the law counts it: in proportion, if C has fallen since the
  * window opened. Its senders had the R of the former C, and R has fallen in proportion. Against the
- * new C, their usage would lower R a second time. Behind a port that does not mark, usage is what
- * the port carries, whatever R was, and counts as it is.
+ * new C, their usage would lower R a second time.
  */
 WEIR_INLINE u64 weir_receive_meter_counted(const struct weir_receive_meter *meter)
 {
 	u64 former = meter->former, whole, part;
 
-	if (former <= meter->capacity || meter->censored)
+	if (former <= meter->capacity)
 		return meter->usage;
 	whole = meter->usage / former;
 	if (whole >= WEIR_LAW_OVERUSE_MAX)
@@ -293,11 +292,10 @@ WEIR_INLINE u64 weir_receive_meter_counted(const struct weir_receive_meter *mete
 /* Sets R after a window, as the law counts `elapsed` ns of it. */
 WEIR_INLINE void weir_receive_meter_step(struct weir_receive_meter *meter, u64 elapsed)
 {
-	u64 usage = meter->usage, bound = meter->capacity;
+	u64 usage = weir_receive_meter_counted(meter), bound = meter->capacity;
 	u32 marked = weir_law_fraction(meter->window.marked, meter->window.packets);
 
 	if (!meter->queued) {
-		usage = weir_receive_meter_counted(meter);
 		meter->rate = weir_receive_meter_law(meter, meter->drained, usage, elapsed, marked);
 		meter->drained = meter->rate;
 		meter->unqueued = 0;

@@ -240,6 +240,7 @@ impl From<RunError> for CommandError {
             RunError::Classifier(filters) => {
                 Self::refused(format!("the policy's filters cannot be used: {filters}")).hint(filters.hint())
             }
+            RunError::Unenforceable(refusal) => Self::refused(refusal.to_string()).hint(refusal.hint()),
         }
     }
 }

@@ -285,5 +285,6 @@ fn run_error(error: &RunError) -> AnswerError {
             refused.hint("give the service a match that TCP packets between these machines have")
         }
         RunError::Classifier(filters) => refused.hint(filters.hint()),
+        RunError::Unenforceable(refusal) => refused.hint(refusal.hint()),
     }
 }

@@ -39,8 +39,8 @@ pub struct Host {
     pub(crate) queue: u32,
     /// The number of its switch among the leaves.
     pub(crate) leaf: u32,
-    /// The number of reasons for which its packets do not go straight to the interface: services that have had a
-    /// limit, and mechanisms of the world.
+    /// Not 0 if its packets do not go straight to the interface: the times that a service got a limit, and the
+    /// mechanisms of the world.
     pub(crate) limited: u32,
 }
 

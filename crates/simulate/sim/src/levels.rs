@@ -334,7 +334,7 @@ impl<O: Observer> World<O> {
         }
     }
 
-    /// A new packet of a host with levels: to its level's regulator, or to its service's queue.
+    /// A new packet of a host with levels: to its level's regulator, or to its service's limiters.
     pub(crate) fn enter_level(&mut self, host: HostId, id: PacketId) {
         let service = self.packets.get(id).service;
         let levels = &mut self.levels;

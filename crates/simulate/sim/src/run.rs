@@ -41,7 +41,7 @@ use rand::{Rng, SeedableRng};
 use std::collections::BTreeSet;
 use std::ops::ControlFlow;
 use weir_binding::binder::BinderCounters;
-use weir_datapath::ClassifierError;
+use weir_datapath::{ClassifierError, Hosts, Unenforceable};
 use weir_network::Graph;
 use weir_network::graph::LinkRef;
 use weir_policy::Policy;
@@ -103,13 +103,16 @@ pub enum RunError {
     /// No packet of a flow's protocol between two machines belongs to a service.
     #[error(transparent)]
     Unclassified(#[from] Unclassified),
+    /// A host has no room for the policy's services, as on Linux.
+    #[error(transparent)]
+    Unenforceable(#[from] Unenforceable),
 }
 
 /// Runs a scenario. `progress` is called when the network is built and after every sample, and may
 /// stop the run.
 ///
 /// # Errors
-/// If the policy's filters do not fit the traffic, or real programs are part of it.
+/// If the policy's filters do not fit the traffic, it has too many services, or real programs are part of it.
 pub fn simulate(
     scenario: &Scenario,
     seed: u64,
@@ -150,6 +153,9 @@ impl<'a, O: Observer> Run<'a, O> {
         let governed = scenario.governed();
         let indices = governed.map(|governed| ServiceIndices::new(&governed.policy));
         let services = indices.as_ref().map_or(0, ServiceIndices::count);
+        if services > Hosts::SERVICES_MAX {
+            return Err(Unenforceable::TooManyServices { count: services }.into());
+        }
         let graph = scenario.graph();
         let marked = enforcement::marked(graph, governed);
         let mut world = World::from_graph(&marked, services, rng.random(), observer);

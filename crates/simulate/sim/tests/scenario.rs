@@ -136,6 +136,15 @@ fn a_service_that_no_tcp_packet_belongs_to_is_refused() {
     assert_eq!(error.to_string(), "no TCP packet from `l1` to `r2` belongs to service `clock`");
 }
 
+#[test]
+fn more_services_than_a_host_has_are_refused() {
+    let services: String = (0..1_025).map(|i| format!("  s{i}: {{ match: [ {{ vni: {i} }} ] }}\n")).collect();
+    let traffic = "  - { service: s7, from: [l1], to: [r2], flows: 1, start: 0s, stop: 4s }\n";
+    let scenario = small(&services, LINKS, "none", traffic);
+    let error = simulate(&scenario, 1, &CHECKED(), &mut |_| ControlFlow::Continue(())).expect_err("too many");
+    assert_eq!(error.to_string(), "the policy has 1025 services, tenants included, and a host enforces at most 1024");
+}
+
 /// Flows have the headers of their transport.
 #[test]
 fn a_service_of_udp_packets_is_sent_by_udp() {

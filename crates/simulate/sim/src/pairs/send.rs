@@ -106,7 +106,7 @@ impl<O: Observer> World<O> {
         packet.kind() != Kind::Segment || (self.flows[packet.flow.index()].is_stream && packet.sequence < threshold)
     }
 
-    /// Beyond the pair: to the machine shaper, or to the service's queue.
+    /// Beyond the pair: to the machine shaper, or to the service's limiters.
     fn beyond_pairs(&mut self, host: HostId, id: PacketId) -> bool {
         if self.shaping.on { self.shape(host, id) } else { self.enter_service(host, id) }
     }
