@@ -80,6 +80,7 @@ impl Hosts {
         let meter = *pacing.interface_meter(&[], Bytes::new(self.frame)).raw();
         let state = abi::State { sending: meter, sending_generation: 1, ..abi::State::default() };
         let rules = abi::Sending { weight: 1000, generation: 1, ..abi::Sending::default() };
+        self.pointers.clear();
         let tables = &mut self.tables;
         self.timers.resize(hosts, Timer::default());
         tables.pacings.resize(hosts, pacing.raw());
@@ -146,6 +147,7 @@ impl Hosts {
     pub(super) fn set_receiving(&mut self, now: Instant, config: &ShaperConfig) {
         let hosts = config.machines.len();
         let before = self.tables.receivers.len();
+        self.pointers.clear();
         self.tables.services.resize(hosts * self.services, abi::Service::default());
         self.tables.counting.resize(hosts * self.services, abi::Counting::default());
         self.tables.receivers.resize(hosts * self.services, abi::Receiver::default());
