@@ -47,8 +47,8 @@ fn next(generation: u32) -> u32 {
 impl Hosts {
     /// The configuration of hosts with departure times, before any shaper.
     pub(super) fn configure(&mut self) {
-        // Transports of the simulator send frames, and no segments for the interface to divide: a burst is a frame.
-        let grain = self.frame * u64::from(abi::GRAIN_BURSTS);
+        // The bursts of senders are those of their limiters, as on Linux.
+        let grain = self.frame * BURST_FRAMES * u64::from(abi::GRAIN_BURSTS);
         self.tables.config = vec![abi::Config {
             enforces: 1,
             paces: 1,
