@@ -8,7 +8,7 @@
 //! Problem: a simulator of thousands of hosts needs what a kernel has once: limiters, meters and their counters, with
 //! ticks but without timers. Approach: the tables of `datapath/host/host.h` for all hosts in a row, and two calls,
 //! [`Hosts::send`] for a packet that leaves the queue of its destination and [`Hosts::receive`] for one that arrives.
-//! Each points the C state machine at the host's part of the tables. Timers have no events of their own: the first
+//! Each passes the C state machine pointers to the host's part of the tables. Timers have no events of their own: the first
 //! packet after a timer was due runs it, as of the time at which it was due. Expiries without packets between them do
 //! nothing, so they are skipped, and the rates at any packet are those that a timer would have led to.
 //!
@@ -90,7 +90,7 @@ fn part<T>(table: &mut Vec<T>, host: usize, each: usize) -> (*mut T, u32) {
     if (host + 1) * each > table.len() {
         return (std::ptr::null_mut(), 0);
     }
-    // Not through a slice: the pointer stays valid while others use the vector.
+    // The vector's own pointer and not that of a slice, so that later borrows of elements do not invalidate it.
     (table.as_mut_ptr().wrapping_add(host * each), each as u32)
 }
 
@@ -121,7 +121,10 @@ impl Hosts {
         if self.pointers.is_empty() {
             self.point();
         }
+        let present =
+            (part(&mut self.tables.states, host, 1).0, part(&mut self.tables.receivers, host, self.services).0);
         let raw = &mut self.pointers[host];
+        debug_assert_eq!((raw.states, raw.receivers), present, "the pointers lead into the present tables");
         raw.now = now;
         raw
     }
@@ -188,7 +191,8 @@ impl Hosts {
             let egress = &mut self.tables.interface_egresses[host];
             abi::machine_egress_levels(&mut egress.machine, &self.tables.pacings[host], due, ahead);
         }
-        // SAFETY: the host points into tables of the stated lengths, which nothing else uses during the call.
+        // SAFETY: the host points into tables of the stated lengths, since a change of a length clears `pointers`, and
+        // `self` is borrowed during the call. C does not write to the host itself.
         let next = unsafe { abi::host_timer(self.raw(host, due), due) };
         let due = due + ((now - due) / next + 1) * next;
         self.timers[host].due = due;

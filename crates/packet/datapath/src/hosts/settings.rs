@@ -47,7 +47,7 @@ fn next(generation: u32) -> u32 {
 impl Hosts {
     /// The configuration of hosts with departure times, before any shaper.
     pub(super) fn configure(&mut self) {
-        // The bursts of senders are those of their limiters, as on Linux.
+        // As an agent without segmentation offload: four of the least bursts of root limiters.
         let grain = self.frame * BURST_FRAMES * u64::from(abi::GRAIN_BURSTS);
         self.tables.config = vec![abi::Config {
             enforces: 1,
@@ -58,6 +58,7 @@ impl Hosts {
             ..abi::Config::default()
         }];
         self.tables.counts = vec![abi::Counts::default()];
+        self.pointers.clear();
     }
 
     fn pacing(&self, rate: Bandwidth, sharing: Sharing, burst_frames: u64) -> PacingConfig {
