@@ -8,9 +8,9 @@
 //! Problem: a simulator of thousands of hosts needs what a kernel has once: limiters, meters and their counters, with
 //! ticks but without timers. Approach: the tables of `datapath/host/host.h` for all hosts in a row, and two calls,
 //! [`Hosts::send`] for a packet that leaves the queue of its destination and [`Hosts::receive`] for one that arrives.
-//! Each passes the C state machine pointers to the host's part of the tables. Timers have no events of their own: the first
-//! packet after a timer was due runs it, as of the time at which it was due. Expiries without packets between them do
-//! nothing, so they are skipped, and the rates at any packet are those that a timer would have led to.
+//! Each passes the C state machine pointers to the host's part of the tables. Timers have no events of their own: the
+//! first packet after a timer was due runs it, as of the time at which it was due. Expiries without packets between
+//! them do nothing, so they are skipped, and the rates at any packet are those that a timer would have led to.
 //!
 //! Each host has one CPU. Destination limiters are the caller's: packets wait in its queues.
 //!
