@@ -334,7 +334,7 @@ pub(crate) fn known_profile(profiles: &mut Vec<Profile>, profile: Profile) -> u3
 
 /// The number of events in a bucket of the event queue when every link is busy; at usual loads it is some tens. Large
 /// enough that few buckets are empty, small enough that sorting is cheap. With 16 the testbed with shapers takes 6 to
-/// 10 % longer, a dumbbell 20 %; from 128 on most cases take longer (`benches/engine.rs`, `benches/common_work.rs`).
+/// 10 % longer, a dumbbell 20 to 26 %; from 128 on most take longer (`benches/engine.rs`, `benches/common_work.rs`).
 const EVENTS_PER_BUCKET: u128 = 64;
 /// The same where a bucket's memory is prefetched: enough fetches to overlap.
 const EVENTS_PER_LARGE_BUCKET: u128 = 256;
